@@ -1,0 +1,100 @@
+"""Labelled prototypes and a metric: all that certainties and counterfactuals need of an LVQ model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from lvqrej._validation import check_samples
+
+
+@njit(cache=True)
+def squared_distances(
+    X: NDArray[np.float64], prototypes: NDArray[np.float64], Lt: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return d(x, p) = |L (x - p)|^2 for all rows x of `X` and p of `prototypes`; `Lt` is L transposed.
+
+    A loop and not a matrix product: each row sees the same operations in the same order whether it comes
+    alone or in a batch, so that a certainty has the same last bit and a test at the boundary one answer.
+    The difference is taken before it is projected, which keeps digits when data lie far from the origin.
+    """
+    n, d = X.shape
+    m, k = prototypes.shape[0], Lt.shape[1]
+    result = np.empty((n, m))
+    z = np.empty(k)
+    for i in range(n):
+        for j in range(m):
+            z[:] = 0.0
+            for f in range(d):
+                difference = X[i, f] - prototypes[j, f]
+                for r in range(k):
+                    z[r] += Lt[f, r] * difference
+            total = 0.0
+            for r in range(k):
+                total += z[r] * z[r]
+            result[i, j] = total
+    return result
+
+
+class PrototypeModel:
+    """Prototypes p_1..p_m with labels and the metric d(x, p) = |L (x - p)|^2.
+
+    Parameters
+    ----------
+    prototypes : array-like of shape (m, d)
+    labels : array-like of shape (m,)
+        The class of each prototype; at least two classes.
+    L : array-like of shape (k, d), optional
+        Factor of the metric, Omega = L'L, of any rank; the identity if None.
+    feature_names : list of str, optional
+
+    Examples
+    --------
+    >>> model = PrototypeModel([[0, 0], [2, 0]], ["a", "b"])
+    >>> model.distances([[0.5, 0]])
+    array([[0.25, 2.25]])
+    >>> model.predict([[0.5, 0]])
+    array(['a'], dtype='<U1')
+    """
+
+    def __init__(
+        self,
+        prototypes: ArrayLike,
+        labels: ArrayLike,
+        L: ArrayLike | None = None,
+        feature_names: list[str] | None = None,
+    ) -> None:
+        self.prototypes = check_samples(prototypes, name="prototypes")
+        m, d = self.prototypes.shape
+        self.labels: NDArray[Any] = np.asarray(labels)
+        if self.labels.shape != (m,):
+            raise ValueError(
+                f"labels must have one entry per prototype ({m}); found shape {self.labels.shape}"
+            )
+        self.L = np.eye(d) if L is None else check_samples(L, d, name="L")
+        self.classes, self.class_index = np.unique(self.labels, return_inverse=True)
+        if len(self.classes) < 2:
+            raise ValueError(
+                "labels must name at least two classes, as a certainty compares two; "
+                f"found only {self.classes.tolist()}"
+            )
+        if feature_names is not None and len(feature_names) != d:
+            raise ValueError(f"feature_names must have {d} entries; found {len(feature_names)}")
+        self.feature_names = feature_names
+        self._Lt = np.ascontiguousarray(self.L.T)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.prototypes.shape[1]
+
+    def distances(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return d(x, p_j), of shape (n, m)."""
+        return squared_distances(check_samples(X, self.n_features), self.prototypes, self._Lt)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
+        return self.labels[self.distances(X).argmin(axis=1)]
