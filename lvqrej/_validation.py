@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 def check_samples(
     X: Any, n_features: int | None = None, name: str = "X", *, allow_empty: bool = False
 ) -> NDArray[np.float64]:
-    """Return `X` as a C-contiguous float64 array of shape (n, d), or raise a ValueError that says what is wrong.
+    """Return `X` as a C-contiguous float64 array of shape (n, d), or raise a ValueError.
 
     >>> check_samples([[1, 2]], n_features=2)
     array([[1., 2.]])
@@ -57,14 +57,14 @@ def check_number(
     ValueError: theta must be a number; found '0.3' of type str
     """
     kind, what = (Integral, "an integer") if integer else (Real, "a number")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind) or np.isnan(value):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind) or np.isnan(float(value)):
         raise ValueError(f"{name} must be {what}; found {describe(value)}")
-    too_low = value <= low if low_open else value < low
-    if too_low or value > high:
+    number = float(value)
+    if (number <= low if low_open else number < low) or number > high:
         parts = [f"{'above' if low_open else 'at least'} {low:g}"] if low > -np.inf else []
         parts += [f"at most {high:g}"] if high < np.inf else []
         raise ValueError(f"{name} must be {' and '.join(parts)}; found {value!r}")
-    return float(value)
+    return number
 
 
 def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
