@@ -92,7 +92,8 @@ class DecisionDistance(PrototypeCertainty):
     ----------
     model : PrototypeModel
     norm : {"metric", "euclidean"}
-        D(p, q) = |L (p - q)|^2 as the paper's appendix expands it, or |p - q|^2 as its definition prints it.
+        ``D(p, q) = |L (p - q)|^2``, as the paper's appendix expands it, or ``|p - q|^2``, as its
+        definition prints it.
 
     Examples
     --------

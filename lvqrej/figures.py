@@ -1,0 +1,180 @@
+"""One look for every figure and table of the book, and the registry that makes each one citable.
+
+`show` displays a figure *and* registers it: identifier, caption, a sentence for those who cannot see it, and
+the data behind it. While the book is built (the environment variable ``LVQREJ_EXPORT`` names a folder) it is
+exported as SVG, PDF, PNG and CSV, byte for byte the same in every run; elsewhere it is only displayed.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from cycler import cycler
+from matplotlib.figure import Figure
+
+#: Okabe and Ito's colours, distinguishable with every kind of colour vision.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: One marker per class, so that colour is never the only sign.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: Where figures go while the book is built; the path by which pages refer to it.
+EXPORT_VARIABLE, EXPORT_URI_VARIABLE = "LVQREJ_EXPORT", "LVQREJ_EXPORT_URI"
+
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.labelsize": 14,
+    "axes.prop_cycle": cycler(color=PALETTE),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 15,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "white",
+    "figure.figsize": (8, 5),
+    "font.size": 13,
+    "grid.alpha": 0.3,
+    "image.cmap": "cividis",
+    "legend.framealpha": 1.0,
+    "lines.linewidth": 2,
+    "lines.markersize": 8,
+    "savefig.facecolor": "white",
+}
+# A date or a version in a file would make two runs differ.
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+
+def use_style() -> None:
+    """Give every figure drawn from now on the book's look: large type, safe colours, opaque background."""
+    plt.rcParams.update(STYLE)
+
+
+class Shown:
+    """A registered figure or table as a notebook displays it."""
+
+    def __init__(self, bundle: dict[str, str]) -> None:
+        self._bundle = bundle
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return self._bundle
+
+    def __repr__(self) -> str:
+        return self._bundle["text/plain"]
+
+
+def show(
+    figure: Figure, id: str, *, caption: str, alt: str, data: pd.DataFrame, paper: str | None = None
+) -> Shown:
+    """Show a matplotlib figure and register it under `id`.
+
+    Parameters
+    ----------
+    figure : Figure
+        Closed afterwards, so that it is shown once.
+    id : str
+        ``fig-`` and words joined by hyphens; also the label by which pages refer to it.
+    caption : str
+        What the figure shows (MyST, so formulas and citations are welcome).
+    alt : str
+        A sentence that says what there is to see, for readers who cannot see it.
+    data : DataFrame
+        The numbers behind the picture, exported as CSV.
+    paper : str, optional
+        The figure, table or equation of the paper it belongs to.
+    """
+    _check(id, "fig", caption, data)
+    if not isinstance(figure, Figure):
+        raise ValueError(f"figure must be a matplotlib Figure; found {type(figure).__name__}")
+    if len(alt.split()) < 5 or not alt.rstrip().endswith((".", "?", "!")):
+        raise ValueError(f"alt must be a sentence that says what there is to see; found {alt!r}")
+    if alt.strip() == caption.strip():
+        raise ValueError("alt must not repeat the caption: readers who cannot see the figure get both")
+    files = {kind: _render(figure, kind) for kind in _METADATA}
+    plt.close(figure)
+    directory = _register(id, caption, data, {"alt": alt, "paper": paper, "kind": "figure"}, files)
+    if directory is None:
+        picture = base64.b64encode(files["png"]).decode()
+        return Shown(
+            {
+                "text/plain": alt,
+                "text/html": f'<figure><img style="max-width: 100%" alt="{html.escape(alt)}" '
+                f'src="data:image/png;base64,{picture}"><figcaption>{html.escape(caption)}</figcaption></figure>',
+            }
+        )
+    source = f"{os.environ[EXPORT_URI_VARIABLE]}/{id}.svg"
+    page = f"::::{{figure}} {source}\n:name: {id}\n:alt: {' '.join(alt.split())}\n\n{caption}\n::::\n"
+    return Shown({"text/plain": alt, "text/markdown": page})
+
+
+def table(data: pd.DataFrame, id: str, *, caption: str, digits: int = 3, paper: str | None = None) -> Shown:
+    """Show a data frame as a captioned table (numbers with `digits` significant digits) and register it.
+
+    The exported CSV holds the full precision.
+    """
+    _check(id, "tab", caption, data)
+    directory = _register(id, caption, data, {"alt": None, "paper": paper, "kind": "table"}, {})
+    cells = data.map(lambda value: _text(value, digits))
+    if directory is None:
+        body = cells.to_html(index=False, escape=True, border=0)
+        return Shown(
+            {
+                "text/plain": cells.to_string(index=False),
+                "text/html": f"<figure>{body}<figcaption>{html.escape(caption)}</figcaption></figure>",
+            }
+        )
+    alignment = ["---:" if pd.api.types.is_numeric_dtype(data[name]) else ":---" for name in data]
+    rows = [list(map(str, data.columns)), alignment, *cells.to_numpy().tolist()]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    page = f"::::{{table}} {' '.join(caption.split())}\n:name: {id}\n\n" + "\n".join(lines) + "\n::::\n"
+    return Shown({"text/plain": cells.to_string(index=False), "text/markdown": page})
+
+
+def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:
+    if not re.fullmatch(rf"{prefix}(-[a-z0-9]+)+", id):
+        raise ValueError(f"id must be '{prefix}-' and lower-case words joined by hyphens; found {id!r}")
+    if len(caption.split()) < 3:
+        raise ValueError(f"caption must say what is shown; found {caption!r}")
+    if not isinstance(data, pd.DataFrame) or data.empty:
+        raise ValueError("data must be a non-empty DataFrame: the numbers behind what is shown")
+
+
+def _render(figure: Figure, kind: str) -> bytes:
+    # The salt makes the identifiers inside an SVG the same in every run.
+    with io.BytesIO() as buffer, plt.rc_context({"svg.hashsalt": "lvqrej"}):
+        figure.savefig(buffer, format=kind, dpi=200, metadata=_METADATA[kind])
+        return buffer.getvalue()
+
+
+def _register(
+    id: str, caption: str, data: pd.DataFrame, record: dict[str, Any], files: dict[str, bytes]
+) -> Path | None:
+    """Write the files and the record into the export folder, if there is one."""
+    if EXPORT_VARIABLE not in os.environ:
+        return None
+    directory = Path(os.environ[EXPORT_VARIABLE])
+    directory.mkdir(parents=True, exist_ok=True)
+    csv = data.to_csv(index=False, lineterminator="\n").encode()
+    entry = {"id": id, "caption": caption, **record, "formats": [*files, "csv"]}
+    described = (json.dumps(entry, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    for suffix, content in {**files, "csv": csv, "json": described}.items():
+        unfinished = directory / f".{id}.{suffix}"
+        unfinished.write_bytes(content)
+        unfinished.replace(directory / f"{id}.{suffix}")
+    return directory
+
+
+def _text(value: Any, digits: int) -> str:
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return str(value)
