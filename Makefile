@@ -1,8 +1,81 @@
+# Two commands matter: `make book` and `make test`. Each makes the environment first, once.
 PYTHON ?= python3
 BIN := .venv/bin
+PACKAGE := lvqrej
+CODE := $(PACKAGE) tests benchmarks book/_ext
+NOTEBOOKS := $(wildcard notebooks/*.md)
+SITE := _build/html/index.html
+
+# One thread per process: two processes share two cores, and results do not depend on the number of cores.
+export OMP_NUM_THREADS = 1
+export OPENBLAS_NUM_THREADS = 1
+
+.PHONY: help book test lint unit notebooks site env lab bench soak lock format test-binder clean
+.DEFAULT_GOAL := help
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+book: env ## execute every notebook, build the site, print its path
+	$(BIN)/jupyter-book build . --warningiserror --keep-going
+	@echo "The book: $(CURDIR)/$(SITE)"
+
+test: lint unit notebooks site ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
+
+lint: env _build/notebooks/made
+	$(BIN)/ruff check $(CODE) _build/notebooks
+	$(BIN)/ruff format --check $(CODE) _build/notebooks
+	$(BIN)/mypy
+
+# Compiled loops are invisible to the coverage tool, so the engine's tests run a second time uncompiled.
+unit: env
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= --doctest-modules $(PACKAGE) tests --ignore tests/site --durations 10
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= -m uncompiled tests
+	$(BIN)/coverage report
+
+notebooks: env _build/notebooks/made
+	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout 60 --durations 10 -p no:cacheprovider -W default _build/notebooks
+
+site: book
+	$(BIN)/python -m pytest tests/site --durations 5
+
+_build/notebooks/made: $(NOTEBOOKS) .venv/installed
+	@rm -rf _build/notebooks && mkdir -p _build/notebooks
+	$(BIN)/jupytext --quiet --to ipynb --output-dir _build/notebooks $(NOTEBOOKS)
+	@touch $@
+
+env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
 .venv/installed: requirements.txt pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --requirement requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
+
+lab: env ## open the notebooks in JupyterLab, as notebooks
+	$(BIN)/jupytext-config set-default-viewer markdown myst
+	$(BIN)/jupyter lab notebooks
+
+bench: env ## measure speed, side by side, as ratios
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+soak: env ## 100,000 random counterfactuals with a summary
+	$(BIN)/python tests/soak.py --cases 100000
+
+test-binder: env ## build what Binder builds, open a chapter in a browser, run it
+	$(BIN)/python -m pytest tests/binder
+
+lock: ## pin the complete environment anew (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --no-header \
+	  --no-emit-index-url --no-annotate --quiet --upgrade --output-file requirements.txt
+	sed -i '1i # Complete exact pins for Python 3.11 to 3.13, made from pyproject.toml by `make lock`.' requirements.txt
+
+format: env ## format code and notebooks
+	$(BIN)/ruff check --fix --quiet $(CODE); $(BIN)/ruff format $(CODE)
+	$(BIN)/jupytext --quiet --pipe '$(BIN)/ruff format --stdin-filename cell.py -' $(NOTEBOOKS)
+
+clean: ## remove everything that was built, but not the environment
+	rm -rf _build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
