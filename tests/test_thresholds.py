@@ -1,0 +1,292 @@
+"""The accuracy-reject curve against brute force, and every rule for choosing a point on it."""
+
+import itertools
+import math
+import time
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kneed import KneeLocator
+
+from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
+
+exhaustive = settings(deadline=None, max_examples=150, derandomize=True)
+LARGEST = np.finfo(float).max
+
+any_float = st.floats(allow_nan=False, allow_infinity=False, max_value=np.nextafter(LARGEST, 0))
+few_values = st.sampled_from([0.0, 0.25, np.nextafter(0.25, 1), 0.5, 1.0])
+judged = st.lists(st.tuples(st.one_of(any_float, few_values), st.booleans()), min_size=1, max_size=40)
+
+
+def curve_of(samples: list[tuple[float, bool]]) -> AccuracyRejectCurve:
+    return accuracy_reject_curve([r for r, _ in samples], [c for _, c in samples])
+
+
+def brute_force(samples: list[tuple[float, bool]], theta: float) -> tuple[Fraction, Fraction]:
+    """Reject rate and accuracy at one threshold, by counting."""
+    accepted = [right for r, right in samples if r >= theta]
+    rate = Fraction(len(samples) - len(accepted), len(samples))
+    return rate, Fraction(sum(accepted), len(accepted)) if accepted else Fraction(1)
+
+
+@exhaustive
+@given(judged)
+def test_each_row_is_what_its_own_threshold_does(samples):
+    curve = curve_of(samples)
+    for theta, rate, accuracy in zip(curve.thresholds, curve.reject_rates, curve.accuracies, strict=True):
+        expected_rate, expected_accuracy = brute_force(samples, theta)
+        assert rate == float(expected_rate)
+        assert accuracy == float(expected_accuracy)
+
+
+@exhaustive
+@given(judged, st.one_of(any_float, few_values))
+def test_no_threshold_does_anything_that_is_not_on_the_curve(samples, theta):
+    curve = curve_of(samples)
+    rate, accuracy = brute_force(samples, theta)
+    (k,) = np.flatnonzero(curve.reject_rates == float(rate))
+    assert curve.accuracies[k] == float(accuracy)
+
+
+@exhaustive
+@given(judged)
+def test_thresholds_separate_neighbouring_certainties_and_ties_are_collapsed(samples):
+    curve = curve_of(samples)
+    values = sorted({r for r, _ in samples})
+    assert len(curve.thresholds) == len(values) + 1
+    assert (np.diff(curve.thresholds) > 0).all()
+    assert (np.diff(curve.reject_rates) > 0).all()
+    assert curve.thresholds[0] == min(0.0, values[0])
+    assert curve.thresholds[-1] == np.nextafter(values[-1], np.inf)
+    for low, theta, high in zip(values, curve.thresholds[1:-1], values[1:], strict=False):
+        assert low < theta <= high
+        middle = float((Fraction(low) + Fraction(high)) / 2)
+        assert theta == high or math.isclose(theta, middle, rel_tol=1e-15, abs_tol=1e-323)
+
+
+@exhaustive
+@given(judged)
+def test_area_is_the_trapezoidal_rule_with_the_end_point(samples):
+    values = sorted({r for r, _ in samples})
+    points = [brute_force(samples, theta) for theta in values] + [(Fraction(1), Fraction(1))]
+    exact = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in itertools.pairwise(points))
+    assert curve_of(samples).area == pytest.approx(float(exact), abs=1e-14)
+
+
+@exhaustive
+@given(judged, st.floats(0, 1))
+def test_at_reject_rate_rejects_as_much_as_allowed(samples, rate):
+    curve = curve_of(samples)
+    point = curve.at_reject_rate(rate)
+    assert point[:2] == (point.threshold, max(r for r in curve.reject_rates if r <= rate))
+    assert (point.reject_rate, point.accuracy) == tuple(map(float, brute_force(samples, point.threshold)))
+    assert point.found
+
+
+@exhaustive
+@given(judged, st.one_of(st.floats(0, 1), st.sampled_from([0.5, 1.0])))
+def test_at_accuracy_rejects_as_little_as_possible(samples, accuracy):
+    curve = curve_of(samples)
+    point = curve.at_accuracy(accuracy)
+    enough = [r for r, a in zip(curve.reject_rates, curve.accuracies, strict=True) if a >= accuracy]
+    assert point.reject_rate == min(enough)
+    assert point.accuracy >= accuracy
+    assert point.found == (point.reject_rate < 1)
+
+
+@exhaustive
+@given(judged, st.fractions(0, 10), st.fractions(0, 10))
+def test_at_costs_is_the_cheapest_point(samples, error, reject):
+    def cost(theta):
+        n_rejected = sum(r < theta for r, _ in samples)
+        n_errors = sum(not right for r, right in samples if r >= theta)
+        return error * n_errors + reject * n_rejected
+
+    curve = curve_of(samples)
+    point = curve.at_costs(error=float(error), reject=float(reject))
+    cheapest = min(cost(theta) for theta in curve.thresholds)
+    assert float(cost(point.threshold)) == pytest.approx(float(cheapest), rel=1e-12, abs=1e-12)
+
+
+def test_costs_on_a_tie_reject_fewest_and_never_overflow():
+    curve = accuracy_reject_curve([0.1, 0.2, 0.3, 0.4], [False, True, True, True])
+    assert curve.at_costs(1, 1).reject_rate == 0
+    assert curve.at_costs(0, 0).reject_rate == 0
+    assert curve.at_costs(1, 0).reject_rate == 0.25
+    assert curve.at_costs(LARGEST, LARGEST / 2).reject_rate == 0.25
+    assert curve.at_costs(0, 1).reject_rate == 0
+
+
+def test_costs_recover_chows_threshold_when_the_certainty_is_the_probability():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1, 200_000)
+    curve = accuracy_reject_curve(p, rng.uniform(size=p.size) < p)
+    assert curve.at_costs(error=1, reject=0.2).threshold == pytest.approx(0.8, abs=0.01)
+
+
+# The knee
+
+
+def majorant(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Smallest concave function above the points, as the best chord over each of them: cubic and plain."""
+    best = y.astype(float).copy()
+    for k in range(len(x)):
+        for i in range(k):
+            for j in range(k + 1, len(x)):
+                best[k] = max(best[k], y[i] + (y[j] - y[i]) * (x[k] - x[i]) / (x[j] - x[i]))
+    return best
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(judged)
+def test_the_knee_is_the_highest_point_of_the_normalised_majorant_over_the_diagonal(samples):
+    curve = curve_of(samples)
+    x, y = curve.reject_rates, majorant(curve.reject_rates, curve.accuracies)
+    point = curve.knee()
+    assert all(map(math.isfinite, point[:3]))
+    if not point.found:
+        assert point.reject_rate == 0
+        flat = y[0] == 1
+        assert flat or np.max((y - y[0]) / (1 - y[0]) - x) <= 1 / (len(x) - 1) + 1e-12
+        return
+    difference = (y - y[0]) / (1 - y[0]) - x
+    (k,) = np.flatnonzero(x == point.reject_rate)
+    assert difference[k] == pytest.approx(difference.max(), abs=1e-12)
+    assert point.accuracy == pytest.approx(y[k], abs=1e-12)  # a vertex: on the curve itself
+    assert 0 < point.reject_rate < 1
+    assert (point.reject_rate, point.accuracy) == tuple(map(float, brute_force(samples, point.threshold)))
+
+
+def test_the_knee_of_a_curve_with_one_bend_is_the_bend():
+    certainty = np.linspace(0, 1, 101)[:-1]
+    correct = certainty > 0.295  # the 30 least certain samples are the wrong ones
+    point = accuracy_reject_curve(certainty, correct).knee()
+    assert point.found
+    assert point.reject_rate == 0.3
+    assert point.accuracy == 1
+    assert point.threshold == pytest.approx(0.295)
+
+
+def test_a_jag_is_no_knee():
+    """Plain Kneedle takes the first jag of an exact curve; its majorant bends where the curve does."""
+    certainty = np.arange(200) / 200
+    correct = certainty >= 0.2
+    correct[1:40:2] = True  # among the 40 least certain every other one is right
+    curve = accuracy_reject_curve(certainty, correct)
+    assert KneeLocator(curve.reject_rates, curve.accuracies).knee < 0.02
+    point = curve.knee()
+    assert point.found
+    assert point.reject_rate == pytest.approx(0.195)
+    assert point.accuracy == 1
+
+
+def test_the_knee_does_not_depend_on_the_order_of_the_samples():
+    rng = np.random.default_rng(1)
+    certainty = rng.integers(0, 30, 300) / 30
+    correct = rng.uniform(size=300) < 0.6 + 0.4 * certainty
+    order = rng.permutation(300)
+    one = accuracy_reject_curve(certainty, correct)
+    other = accuracy_reject_curve(certainty[order], correct[order])
+    assert one.knee() == other.knee()
+    assert one.area == other.area
+
+
+@pytest.mark.parametrize(
+    ("certainty", "correct"),
+    [
+        ([0.5], [True]),
+        ([0.5], [False]),
+        ([0.5, 0.5], [True, False]),
+        ([0.1, 0.2, 0.3], [True, True, True]),
+        ([0.1, 0.2, 0.3], [False, False, False]),
+        ([0.1, 0.2, 0.3], [True, True, False]),
+    ],
+)
+def test_without_a_knee_nothing_is_rejected_and_the_point_says_so(certainty, correct):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        point = accuracy_reject_curve(certainty, correct).knee()
+    assert point == OperatingPoint(0.0, 0.0, sum(correct) / len(correct), found=False)
+
+
+def test_a_less_sensitive_knee_may_not_be_found():
+    certainty = np.linspace(0, 1, 101)[:-1]
+    curve = accuracy_reject_curve(certainty, certainty > 0.295)
+    assert curve.knee(sensitivity=50).found
+    assert not curve.knee(sensitivity=99).found
+
+
+def test_a_large_curve_takes_n_log_n_time():
+    rng = np.random.default_rng(2)
+
+    def seconds(n):
+        certainty, correct = rng.uniform(size=n), rng.uniform(size=n) < 0.9
+        best = math.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            curve = accuracy_reject_curve(certainty, correct)
+            best = min(best, time.perf_counter() - start)
+        assert len(curve.thresholds) == n + 1
+        return best
+
+    # 32 times the samples: quadratic time would be 1000 times as much
+    assert seconds(320_000) < 200 * seconds(10_000)
+
+
+def test_the_curve_cannot_be_changed_by_accident():
+    curve = accuracy_reject_curve([0.1, 0.2], [True, False])
+    with pytest.raises(ValueError, match="read-only"):
+        curve.thresholds[0] = 3
+    with pytest.raises(AttributeError):
+        curve.thresholds = np.zeros(3)
+
+
+def test_numbers_0_and_1_serve_as_booleans():
+    certainty = [0.1, 0.2, 0.3]
+    expected = accuracy_reject_curve(certainty, [False, True, True]).accuracies
+    for correct in ([0, 1, 1], np.array([0.0, 1.0, 1.0]), np.array([0, 1, 1], dtype=np.uint8)):
+        assert (accuracy_reject_curve(certainty, correct).accuracies == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("certainty", "correct", "message"),
+    [
+        ([], [], r"certainty must have shape \(n,\) with n at least 1; found shape \(0,\)"),
+        (0.5, True, r"certainty must have shape .* found shape \(\)"),
+        ([[0.5]], [True], r"certainty must have shape .* found shape \(1, 1\)"),
+        ([0.5, np.nan], [True, True], "certainty must be finite.* found nan at row 1"),
+        ([np.inf], [True], "certainty must be finite.* found inf at row 0"),
+        ([LARGEST], [True], "certainty must be finite, with a number above it"),
+        (["high"], [True], "certainty must be numeric"),
+        ([0.5, 0.6], [True], r"correct must have one entry per certainty \(2\); found 1"),
+        ([0.5], [[True]], r"correct must have shape \(n,\); found shape \(1, 1\)"),
+        ([0.5], [2], "correct must hold booleans"),
+        ([0.5], [np.nan], "correct must hold booleans"),
+        ([0.5], ["yes"], "correct must hold booleans"),
+        ([0.5], [None], "correct must hold booleans"),
+    ],
+)
+def test_bad_input_of_the_curve(certainty, correct, message):
+    with pytest.raises(ValueError, match=message):
+        accuracy_reject_curve(certainty, correct)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda c: c.at_reject_rate(1.5), "rate must be at least 0 and at most 1; found 1.5"),
+        (lambda c: c.at_reject_rate("0.5"), "rate must be a number"),
+        (lambda c: c.at_accuracy(-0.1), "accuracy must be at least 0"),
+        (lambda c: c.at_accuracy(math.nan), "accuracy must be a number"),
+        (lambda c: c.at_costs(-1, 1), "error must be at least 0"),
+        (lambda c: c.at_costs(1, math.inf), "reject must be at least 0 and at most"),
+        (lambda c: c.knee(sensitivity=0), "sensitivity must be above 0"),
+    ],
+)
+def test_bad_input_of_the_choices(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(accuracy_reject_curve([0.1, 0.2], [True, False]))
