@@ -47,7 +47,7 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
-.venv/installed: requirements.txt pyproject.toml
+.venv/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
