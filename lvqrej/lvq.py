@@ -1,0 +1,350 @@
+"""Generalized (matrix) learning vector quantization: sklearn-lvq's estimators, trained to convergence."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import ClassifierTags, Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn_lvq import GlvqModel, GmlvqModel
+
+from lvqrej._validation import check_choice, check_number, check_samples, describe
+from lvqrej.initialization import (
+    Array,
+    Coordinates,
+    class_centres,
+    cost_weights,
+    given_prototypes,
+    initial_matrix,
+    prototype_counts,
+)
+from lvqrej.prototypes import squared_distances
+from lvqrej.training import Problem, minimise
+
+
+class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
+    """Generalized learning vector quantization.
+
+    Learns prototypes p_j by minimising the mean of phi(c mu) over the training samples,
+    mu = (d+ - d-) / (d+ + d-), where d+ and d- are the squared Euclidean distances of the sample to the
+    nearest prototype of its own and of another class. A new sample gets the label of its nearest prototype.
+
+    Parameters
+    ----------
+    prototypes_per_class : int or list of int
+        One number for all classes, or one for each in sorted order. A single prototype starts at the mean
+        of its class, several at the centres of a k-means clustering of it.
+    initial_prototypes : array-like of shape (m, d + 1), optional
+        Where to start instead, the label in the last column; `prototypes_per_class` is then not used.
+    max_iter : int
+        Most iterations of L-BFGS; a ConvergenceWarning tells if they did not suffice.
+    gtol : float
+        The largest entry of the gradient at which training stops, in units of the data's own spread.
+    beta : float
+        Steepness of the logistic squashing.
+    c : list of (label, label, weight), optional
+        The weights c, by the class of the sample and that of the nearest wrong prototype; 1 if not listed.
+    display : bool
+        Whether to print the cost after each iteration.
+    random_state : int, RandomState instance or None
+        Seed of the k-means clustering; nothing else is random.
+    squashing : {"logistic", "identity"}
+        phi(t) = 1 / (1 + exp(-beta t)) or phi(t) = t.
+    keep_history : bool
+        Whether to keep cost, prototypes (and matrix) of each iteration in `history_`.
+
+    Attributes
+    ----------
+    w_ : array of shape (m, d)
+        The prototypes.
+    c_w_ : array of shape (m,)
+        Their labels.
+    classes_ : array of shape (n_classes,)
+    cost_ : float
+        The cost reached.
+    n_iter_ : int
+        Iterations of L-BFGS.
+    history_ : list of dict
+        Only with `keep_history`: "cost", "w" and (of a GMLVQ) "omega" before the first and after each
+        iteration.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> model = GLVQ().fit([[0, 0], [0, 1], [4, 0], [4, 1]], ["a", "a", "b", "b"])
+    >>> model.w_.round(2)
+    array([[-0.06,  0.5 ],
+           [ 4.06,  0.5 ]])
+    >>> model.predict([[1, 7]])
+    array(['a'], dtype='<U1')
+    """
+
+    _learns_matrix: ClassVar[bool] = False
+    #: Weight of a penalty on the matrix, which only GMLVQ learns.
+    regularization: float = 0.0
+
+    def __init__(
+        self,
+        prototypes_per_class: Any = 1,
+        initial_prototypes: Any = None,
+        max_iter: int = 2500,
+        gtol: float = 1e-6,
+        beta: float = 2,
+        c: Any = None,
+        display: bool = False,
+        random_state: Any = None,
+        squashing: str = "logistic",
+        keep_history: bool = False,
+    ) -> None:
+        super().__init__(
+            prototypes_per_class=prototypes_per_class,
+            initial_prototypes=initial_prototypes,
+            max_iter=max_iter,
+            gtol=gtol,
+            beta=beta,
+            c=c,
+            display=display,
+            random_state=random_state,
+        )
+        self.squashing = squashing
+        self.keep_history = keep_history
+
+    def __sklearn_tags__(self) -> Tags:
+        # sklearn-lvq lists BaseEstimator before ClassifierMixin, which hides that these are classifiers.
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from samples `x` (n, d) and labels `y` (n,) and return self."""
+        X, labels = validate_data(self, x, y, dtype=np.float64, order="C")
+        check_classification_targets(labels)
+        self._check_parameters()
+        self.classes_, targets = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must name at least two classes; found one class: {self.classes_.tolist()}")
+        if self.initial_prototypes is not None:
+            P, classes = given_prototypes(self.initial_prototypes, X.shape[1], self.classes_)
+        else:
+            counts = prototype_counts(self.prototypes_per_class, self.classes_)
+            P, classes = class_centres(
+                X, targets, self.classes_, counts, check_random_state(self.random_state)
+            )
+        self.c_w_ = self.classes_[classes]
+        space = Coordinates.of(X, whiten=self._learns_matrix)
+        L = self._initial_matrix(P, space)
+        beta = float(self.beta) if self.squashing == "logistic" else 0.0
+        weights = cost_weights(self.c, self.classes_)
+        problem = Problem(
+            (X - space.mean) @ space.W, targets, classes, weights, beta, float(self.regularization), space.W
+        )
+        self._train(problem, (P - space.mean) @ space.W, L, space)
+        return self
+
+    def _train(self, problem: Problem, P: Array, L: Array | None, space: Coordinates) -> None:
+        """Minimise the cost from P and L and set the fitted attributes."""
+        self.history_: list[dict[str, Any]] = []
+
+        def adopt(cost: float, P: Array, L: Array | None) -> None:
+            self.cost_, self.w_ = float(cost), P @ space.inverse + space.mean
+            if L is not None:
+                self.omega_ = L @ space.W
+                self.omega_ /= np.linalg.norm(self.omega_)
+
+        def watch(cost: float, P: Array, L: Array | None) -> None:
+            adopt(cost, P, L)
+            names = ("w",) if L is None else ("w", "omega")
+            self.history_.append({"cost": self.cost_} | {name: getattr(self, name + "_") for name in names})
+            if self.display:
+                print(f"iteration {len(self.history_) - 1}: cost {cost:.10g}")
+
+        watching = self.keep_history or self.display
+        if watching:
+            watch(problem.cost_and_gradient(P, L)[0], P, L)
+        solution = minimise(
+            problem, P, L, gtol=self.gtol, max_iter=self.max_iter, watch=watch if watching else None
+        )
+        adopt(solution.cost, solution.P, solution.L)
+        self.n_iter_ = solution.n_iter
+        if not self.keep_history:
+            self.history_ = []
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {self.max_iter} iterations: increase max_iter, "
+                "scale the features (StandardScaler) or loosen gtol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError that names the first parameter with a value that is not allowed."""
+        check_number(self.max_iter, "max_iter", low=1, integer=True)
+        check_number(self.gtol, "gtol", low=0, low_open=True)
+        check_number(self.beta, "beta", low=0, low_open=True)
+        check_choice(self.squashing, "squashing", ("logistic", "identity"))
+        check_number(self.regularization, "regularization", low=0)
+        for name in ("display", "keep_history"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False; found {describe(getattr(self, name))}")
+
+    def _initial_matrix(self, P: Array, space: Coordinates) -> Array | None:
+        """Return the matrix to start from, in the coordinates of `space`, or None if none is learned."""
+        return None
+
+    def _compute_distance(self, x: ArrayLike, w: Array | None = None) -> Array:
+        """Return squared distances of samples to prototypes, of shape (n, m)."""
+        Lt = self.omega_.T if self._learns_matrix else np.eye(self.w_.shape[1])
+        return squared_distances(check_samples(x), self.w_ if w is None else w, np.ascontiguousarray(Lt))
+
+    def _distances(self, x: ArrayLike) -> Array:
+        check_is_fitted(self, "w_")
+        return self._compute_distance(validate_data(self, x, reset=False, dtype=np.float64, order="C"))
+
+    def predict(self, x: ArrayLike) -> NDArray[Any]:
+        """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
+        nearest = self._distances(x).argmin(axis=1)
+        return self.c_w_[nearest]
+
+    def decision_function(self, x: ArrayLike) -> Array:
+        """Return by how much the nearest prototype of each class is nearer than that of any other.
+
+        Of shape (n, n_classes), or for two classes (n,): the value of the second one.
+        """
+        distances = self._distances(x)
+        nearest = np.stack([distances[:, self.c_w_ == label].min(axis=1) for label in self.classes_], axis=1)
+        others = np.stack(
+            [np.delete(nearest, i, axis=1).min(axis=1) for i in range(nearest.shape[1])], axis=1
+        )
+        scores = others - nearest
+        return scores[:, 1] if len(self.classes_) == 2 else scores
+
+    def phi(self, x: ArrayLike) -> Array:
+        """Return the squashing phi(x)."""
+        return expit(self.beta * np.asarray(x)) if self.squashing == "logistic" else np.asarray(x, float)
+
+    def phi_prime(self, x: ArrayLike) -> Array:
+        """Return the derivative of the squashing."""
+        values = self.phi(x)
+        return self.beta * values * (1 - values) if self.squashing == "logistic" else np.ones_like(values)
+
+
+class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
+    """Generalized matrix learning vector quantization.
+
+    Learns prototypes as `GLVQ` does and with them the metric d(x, p) = |L (x - p)|^2. The cost is that of
+    `GLVQ` minus `regularization` times the log-determinant of L L' / trace(L L').
+
+    Parameters
+    ----------
+    prototypes_per_class, initial_prototypes
+        See `GLVQ`.
+    initial_matrix : array-like of shape (k, d), optional
+        L to start from. Otherwise it is the identity or, if `initialdim` asks for fewer rows, the first
+        `initialdim` directions in which the initial prototypes differ in units of the data's spread
+        (the axes of a linear discriminant analysis).
+    regularization : float
+        Weight of the log-determinant: keeps L from losing rank. At least 0; 0.01 is noticeable.
+    initialdim : int, optional
+        Number k of rows of L, an upper bound of the metric's rank; the number of features if None.
+    max_iter, gtol, beta, c, display, random_state, squashing, keep_history
+        See `GLVQ`.
+
+    Attributes
+    ----------
+    omega_ : array of shape (k, d)
+        L, scaled such that Omega = L'L has trace 1.
+    dim_ : int
+        Its number of rows.
+    w_, c_w_, classes_, cost_, n_iter_, history_, n_features_in_, feature_names_in_
+        See `GLVQ`.
+
+    Examples
+    --------
+    The second feature says nothing about the class, and the metric learns to ignore it:
+
+    >>> X = [[0, 0], [1, 9], [0, 3], [5, 1], [6, 8], [5, 4]]
+    >>> model = GMLVQ().fit(X, ["a", "a", "a", "b", "b", "b"])
+    >>> relevances = np.diag(model.omega_.T @ model.omega_)
+    >>> bool(relevances[0] > 0.9)
+    True
+    """
+
+    _learns_matrix = True
+
+    def __init__(
+        self,
+        prototypes_per_class: Any = 1,
+        initial_prototypes: Any = None,
+        initial_matrix: Any = None,
+        regularization: float = 0.0,
+        initialdim: int | None = None,
+        max_iter: int = 2500,
+        gtol: float = 1e-6,
+        beta: float = 2,
+        c: Any = None,
+        display: bool = False,
+        random_state: Any = None,
+        squashing: str = "logistic",
+        keep_history: bool = False,
+    ) -> None:
+        GLVQ.__init__(
+            self,
+            prototypes_per_class=prototypes_per_class,
+            initial_prototypes=initial_prototypes,
+            max_iter=max_iter,
+            gtol=gtol,
+            beta=beta,
+            c=c,
+            display=display,
+            random_state=random_state,
+            squashing=squashing,
+            keep_history=keep_history,
+        )
+        self.initial_matrix = initial_matrix
+        self.regularization = regularization
+        self.initialdim = initialdim
+
+    def _initial_matrix(self, P: Array, space: Coordinates) -> Array:
+        d = P.shape[1]
+        k = self.initialdim
+        if k is None:
+            k = (
+                d
+                if self.initial_matrix is None
+                else len(check_samples(self.initial_matrix, d, "initial_matrix"))
+            )
+        self.dim_ = int(check_number(k, "initialdim", low=1, high=d, integer=True))
+        L = initial_matrix(self.initial_matrix, self.dim_, P, space)
+        if len(L) != self.dim_:
+            raise ValueError(f"initial_matrix must have initialdim = {self.dim_} rows; found {len(L)}")
+        rank = np.linalg.matrix_rank(L)
+        if rank < (len(L) if self.regularization > 0 else 1):
+            raise ValueError(
+                "initial_matrix must not be zero and, with regularization, have full rank; "
+                f"found rank {rank} of {len(L)}"
+            )
+        return L
+
+    def project(self, x: ArrayLike, dims: int, print_variance_covered: bool = False) -> Array:
+        """Return the samples in the `dims` directions the metric weighs most, of shape (n, dims).
+
+        Distances in the first k of them are those of the model. `print_variance_covered` prints the share
+        of the trace of Omega that they carry.
+        """
+        check_is_fitted(self, "omega_")
+        X = validate_data(self, x, reset=False, dtype=np.float64)
+        check_number(dims, "dims", low=1, high=X.shape[1], integer=True)
+        _, scales, axes = np.linalg.svd(self.omega_)
+        scales = np.append(scales, np.zeros(X.shape[1] - len(scales)))[:dims]
+        if print_variance_covered:
+            print(f"variance covered by the projection: {100 * np.sum(scales**2):.2f} %")
+        return X @ (axes[:dims].T * scales)
