@@ -20,10 +20,12 @@ def check_samples(
     ValueError: X must be finite; found nan at row 0, column 1
     """
     try:
-        samples = np.ascontiguousarray(np.asarray(X), dtype=np.float64)
+        array = np.asarray(X)
+        # The cast would drop an imaginary part with no more than a warning.
+        samples = np.ascontiguousarray(array.real, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numeric, of shape (n, d); found {describe(X)}") from error
-    if np.iscomplexobj(X):
+    if np.iscomplexobj(array):
         raise ValueError(f"{name} must be real; found complex numbers")
     if samples.ndim != 2 or np.ndim(X) != 2:
         hint = "; one sample is X.reshape(1, -1)" if np.ndim(X) == 1 else ""
