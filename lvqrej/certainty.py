@@ -86,7 +86,8 @@ class RelativeSimilarity(PrototypeCertainty):
 class DecisionDistance(PrototypeCertainty):
     """Distance to the decision boundary, 0 on it and growing without bound away from it.
 
-    r(x) = (d- - d+) / (2 D(p+, p-)); where D vanishes (two prototypes of different classes coincide) it is 0.
+    r(x) = (d- - d+) / (2 D(p+, p-)); where D vanishes (two prototypes of different classes coincide, up
+    to rounding) it is 0.
 
     Parameters
     ----------
@@ -108,7 +109,12 @@ class DecisionDistance(PrototypeCertainty):
         super().__init__(model)
         self.norm = check_choice(norm, "norm", ("metric", "euclidean"))
         Lt = self.model._Lt if norm == "metric" else np.eye(self.n_features)
-        self.separations = squared_distances(self.model.prototypes, self.model.prototypes, Lt)
+        P, magnitudes = self.model.prototypes, np.abs(self.model.prototypes)
+        self.separations = squared_distances(P, P, Lt)
+        # A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise.
+        rounding = 4 * np.finfo(float).eps
+        noise = rounding**2 * squared_distances(magnitudes, -magnitudes, np.abs(Lt))
+        self.separations[self.separations <= noise] = 0
 
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return r(x) >= 0, of shape (n,)."""

@@ -174,6 +174,24 @@ def test_prototypes_that_coincide_in_the_metric_are_twins(make, L):
     assert option.certainty([[0, 0], [0.1, 5], [7, -3]]).tolist() == [0, 0, 0]
 
 
+@modest
+@given(st.integers(0, 2**32 - 1), st.floats(-6, 6))
+def test_prototypes_that_coincide_in_the_metric_up_to_rounding_are_twins(seed, magnitude):
+    """Without a tolerance the rounding of L (p - q) is divided by its own square, some 1e16."""
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(2, 5))
+    null_direction = np.linalg.svd(L)[2][-1]
+    p, centre = 10**magnitude * rng.normal(size=(2, 5))
+    option = DecisionDistance(PrototypeModel([p, p + 10**magnitude * null_direction], [0, 1], L))
+    assert option.separations[0, 1] == 0
+    assert (option.certainty(centre + rng.normal(size=(10, 5))) == 0).all()
+
+
+def test_prototypes_that_are_merely_close_are_told_apart():
+    option = DecisionDistance(PrototypeModel([[1000], [1000 + 1e-9]], ["a", "b"]))
+    assert option.certainty([[1000]])[0] == 0.5
+
+
 def test_the_two_norms_differ_by_the_metric():
     model = PrototypeModel([[0, 0], [2, 0]], ["a", "b"], L=[[3, 0], [0, 1]])
     X = [[0.5, 1], [-1, 2]]
