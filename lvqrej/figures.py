@@ -41,6 +41,8 @@ STYLE: dict[Any, Any] = {
     "figure.figsize": (8, 5),
     "font.size": 13,
     "grid.alpha": 0.3,
+    "hatch.color": "white",
+    "hatch.linewidth": 0.8,
     "image.cmap": "cividis",
     "legend.framealpha": 1.0,
     "lines.linewidth": 2,
