@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +18,24 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "numba", "clarabel", "cvxpy", "jupyter-book")
+PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "numba", "clarabel", "cvxpy")
+#: What Sphinx calls the things it numbers, and what we do; whatever else is numbered is a theorem or its kin.
+NUMBERED = {"figure": "figures", "table": "tables", "displaymath": "equations", "exercise": "exercises"}
+ASSERTION = re.compile(r"^\s*(?:assert |np\.testing\.)", re.MULTILINE)
 
 
 def content_hash(source: Path) -> str:
-    """Hash everything that a notebook's output depends on besides the notebook: package, results, versions."""
+    """Hash what a notebook's output depends on besides the notebook itself: package, results, versions."""
     spec = importlib.util.find_spec("lvqrej")
     if spec is None or spec.origin is None:
         raise ExtensionError("the package lvqrej cannot be imported: run `make env` first")
     digest = hashlib.sha256(platform.python_version().encode())
     inputs = [*Path(spec.origin).parent.rglob("*.py"), *source.glob("book/results/**/*.csv")]
-    inputs.append(source / "requirements.txt")
-    for file in sorted(inputs):
-        if file.is_file():
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file in [*sorted(inputs), source / "requirements.txt"]:
+        digest.update(file.as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -59,16 +62,33 @@ def derive_links(app: Sphinx, config: Config) -> None:
     """Point repository, issue and Binder links to the repository that the build runs in."""
     if "GITHUB_REPOSITORY" in os.environ:
         server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
-        address = f"{server}/{os.environ['GITHUB_REPOSITORY']}"
-        config.html_theme_options["repository_url"] = address
+        config.html_theme_options["repository_url"] = f"{server}/{os.environ['GITHUB_REPOSITORY']}"
     if not config.html_baseurl and "LVQREJ_BOOK_URL" in os.environ:
         config.html_baseurl = os.environ["LVQREJ_BOOK_URL"]
+
+
+def quieten_theme(app: Sphinx, config: Config) -> None:
+    """Leave out the header bar, which holds but a second search button; write the title beside the logo."""
+    config.html_theme_options["navbar_persistent"] = []
+    config.html_theme_options["logo"] = {"text": config.html_title}
+
+
+def drop_live_code(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Leave out the scripts of sphinx-thebe: unused here, they fetch from another host and log an error."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if "thebe" not in f"{script.filename} {script.attributes.get('body')}".lower()
+    ]
 
 
 class VersionTable(Directive):
     """``{versions}``: the versions this page's numbers were made with."""
 
     def run(self) -> list[nodes.Node]:
+        """Return the table."""
         rows = [("Python", platform.python_version())]
         rows += [(name, importlib.metadata.version(name)) for name in PACKAGES]
         return [_table(("what", "version"), rows)]
@@ -78,42 +98,28 @@ class CheckTable(Directive):
     """``{checks}``: what the build counted and checked, filled in when all pages have been read."""
 
     def run(self) -> list[nodes.Node]:
+        """Return a placeholder."""
         return [nodes.comment("", "lvqrej-checks")]
 
 
 def fill_checks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Replace the placeholder of the status page by the counts over the whole book."""
-    places = [node for node in doctree.findall(nodes.comment) if node.astext() == "lvqrej-checks"]
-    if places:
-        rows = [(name, str(value)) for name, value in _counts(app).items()]
-        for place in places:
+    for place in list(doctree.findall(nodes.comment)):
+        if place.astext() == "lvqrej-checks":
+            rows = [(name, str(count)) for name, count in _counts(app.env).items()]
             place.replace_self(_table(("what", "how many"), rows))
 
 
-def _counts(app: Sphinx) -> dict[str, int]:
-    counts = dict.fromkeys(
-        ("pages", "registered figures", "registered tables", "numbered equations", "theorems, proofs and "
-         "algorithms", "exercises", "assertions in chapters"), 0
-    )  # fmt: skip
-    env = app.builder.env
-    for docname in env.found_docs:
-        counts["pages"] += 1
-        doctree = env.get_doctree(docname)
-        for node in doctree.findall():
-            kind = type(node).__name__
-            names = " ".join(node.get("ids", [])) if isinstance(node, nodes.Element) else ""
-            counts["registered figures"] += isinstance(node, nodes.figure) and "fig-" in names
-            counts["registered tables"] += isinstance(node, nodes.table) and "tab-" in names
-            counts["numbered equations"] += kind == "math_block" and bool(node.get("number"))
-            counts["theorems, proofs and algorithms"] += kind in ("theorem_node", "proof_node") or (
-                kind.endswith("_node") and kind.removesuffix("_node") in ("lemma", "algorithm", "definition",
-                                                                        "proposition", "corollary"))  # fmt: skip
-            counts["exercises"] += kind in ("exercise_node", "exercise_enumerable_node")
-        source = Path(env.doc2path(docname))
-        if "notebooks" in source.parts:
-            counts["assertions in chapters"] += len(
-                re.findall(r"^\s*(?:assert |np\.testing)", source.read_text(encoding="utf-8"), re.M)
-            )
+def _counts(env: BuildEnvironment) -> Counter[str]:
+    """Count what Sphinx numbered in the whole book, and the assertions of its chapters."""
+    counts = Counter(pages=len(env.found_docs))
+    for kinds in env.toc_fignumbers.values():
+        for kind, numbers in kinds.items():
+            counts[NUMBERED.get(kind, "theorems, lemmas, definitions and algorithms")] += len(numbers)
+    chapters = [Path(env.doc2path(name)) for name in env.found_docs if name.startswith("notebooks/")]
+    counts["assertions in chapters"] = sum(
+        len(ASSERTION.findall(chapter.read_text(encoding="utf-8"))) for chapter in chapters
+    )
     return counts
 
 
@@ -131,14 +137,18 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
 
 
 def publish_figures(app: Sphinx, error: Exception | None) -> None:
-    """Copy the exports of the figures that pages show beside the site, with an index, once it is built."""
+    """Copy the exports of the figures and tables that pages show beside the site, with an index."""
     if error is not None or app.builder.name != "html":
         return
-    records = []
-    shown = _shown_ids(app)
+    shown = {
+        label: page
+        for page, kinds in app.env.toc_fignumbers.items()
+        for label in [*kinds.get("figure", ()), *kinds.get("table", ())]
+    }
     target = Path(app.outdir) / "figures"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
+    records = []
     for record_file in sorted(Path(os.environ["LVQREJ_EXPORT"]).glob("*.json")):
         record = json.loads(record_file.read_text(encoding="utf-8"))
         if record["id"] in shown:
@@ -149,25 +159,16 @@ def publish_figures(app: Sphinx, error: Exception | None) -> None:
     (target / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _shown_ids(app: Sphinx) -> dict[str, str]:
-    """Return the label of every figure and table of the book with the page that shows it."""
-    shown = {}
-    for docname in sorted(app.builder.env.found_docs):
-        doctree = app.builder.env.get_doctree(docname)
-        for kind in (nodes.figure, nodes.table):
-            for node in doctree.findall(kind):
-                for label in node.get("ids", []):
-                    shown[label] = docname
-    return shown
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     app.add_config_value("lvqrej_content", "", "env")
     app.connect("config-inited", key_execution_on_content)
     app.connect("config-inited", derive_links)
+    app.connect("config-inited", quieten_theme)
+    app.connect("html-page-context", drop_live_code)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)
+    app.add_css_file("lvqrej.css")
     app.add_directive("versions", VersionTable)
     app.add_directive("checks", CheckTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
