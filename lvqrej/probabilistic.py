@@ -1,0 +1,282 @@
+"""The paper's third certainty: class probabilities from one calibrated LVQ model per pair of classes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+
+from lvqrej._validation import check_number, check_samples, describe, feature_names_of
+from lvqrej.calibration import both_orders, platt_scaling, price_combination
+from lvqrej.certainty import Certainty
+from lvqrej.lvq import GMLVQ
+from lvqrej.prototypes import PrototypeModel
+
+
+class UninformativePairWarning(UserWarning):
+    """The score of a pairwise model does not rise with the probability of its class (alpha >= 0)."""
+
+
+class ProbabilisticCertainty(Certainty):
+    """Probability of the most probable class, combined from the pairs of classes.
+
+    In the LVQ model of classes i and j let d_i, d_j be the distances to their nearest prototypes:
+
+        s_ij(x) = (d_j - d_i) / (d_j + d_i)                       (0 where both vanish)
+        p_ij(x) = 1 / (1 + e_ij),  e_ij = exp(alpha_ij s_ij(x) + beta_ij)
+        p(i | x) = 1 / (1 + sum_{j != i} e_ij)                    (Price et al.)
+        r(x) = max_i p(i | x)
+
+    With s_ji = -s_ij, alpha_ji = alpha_ij and beta_ji = -beta_ij both orders of a pair agree,
+    p_ij + p_ji = 1. A score that rises with class i has alpha_ij < 0.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What is fitted to each pair of classes, of a kind that `PrototypeModel.of` understands; `GMLVQ()` if
+        None.
+    cv : int
+        Number of stratified folds whose held-out scores are calibrated.
+    normalize : bool
+        Whether to divide the probabilities by their sum, which is at most 1.
+    random_state : int
+        Seed of the shuffling into folds.
+
+    Attributes
+    ----------
+    models_ : dict of (i, j) with i < j to PrototypeModel
+        The pairwise models; i and j index `classes`.
+    alpha_, beta_ : arrays of shape (K, K)
+        The calibration, symmetric and antisymmetric, with zeros on the diagonal.
+    uninformative_pairs_ : list of pairs of labels
+        The pairs with alpha >= 0: there the score says nothing about the class, or the reverse.
+    held_out_ : dict of (i, j) to (scores, is_i)
+        What each pair was calibrated on: s_ij and whether the true label is i. Empty after `from_pairs`.
+
+    Examples
+    --------
+    >>> model = PrototypeModel([[0], [2]], ["a", "b"])
+    >>> slope, shift = [[0, -4], [-4, 0]], [[0, 0], [0, 0]]
+    >>> option = ProbabilisticCertainty.from_pairs({(0, 1): model}, slope, shift, ["a", "b"])
+    >>> option.probabilities([[0], [1]]).round(3)
+    array([[0.982, 0.018],
+           [0.5  , 0.5  ]])
+    >>> option.accepts([[0], [1]], theta=0.9)
+    array([ True, False])
+    """
+
+    name = "probabilistic certainty"
+    models_: dict[tuple[int, int], PrototypeModel]
+    alpha_: NDArray[np.float64]
+    beta_: NDArray[np.float64]
+    uninformative_pairs_: list[tuple[Any, Any]]
+    held_out_: dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+
+    def __init__(
+        self, estimator: Any = None, cv: int = 5, normalize: bool = False, random_state: int = 0
+    ) -> None:
+        if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
+            raise ValueError(f"estimator must be an LVQ estimator or None; found {describe(estimator)}")
+        if not isinstance(normalize, (bool, np.bool_)):
+            raise ValueError(f"normalize must be True or False; found {describe(normalize)}")
+        self.estimator = estimator
+        self.cv = int(check_number(cv, "cv", low=2, integer=True))
+        self.normalize = bool(normalize)
+        self.random_state = int(
+            check_number(random_state, "random_state", low=0, high=2**32 - 1, integer=True)
+        )
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit one model per pair of classes and calibrate its score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+            At least two classes with at least `cv` samples each.
+        """
+        samples = check_samples(X)
+        classes, label_index = self._check_labels(y, len(samples))
+        estimator = GMLVQ() if self.estimator is None else self.estimator
+        alpha, beta = np.zeros((2, len(classes), len(classes)))
+        models, held_out = {}, {}
+        for i, j in combinations(range(len(classes)), 2):
+            rows = np.flatnonzero((label_index == i) | (label_index == j))
+            of_pair, labels = samples[rows], classes[label_index[rows]]
+            models[i, j] = _fitted(estimator, of_pair, labels)
+            scores = self._held_out_scores(estimator, of_pair, labels, classes[i])
+            held_out[i, j] = scores, labels == classes[i]
+            alpha[i, j], beta[i, j] = platt_scaling(*held_out[i, j])
+        self._set_parts(models, alpha + alpha.T, beta - beta.T, classes, feature_names_of(X))
+        self.held_out_ = held_out
+        if self.uninformative_pairs_:
+            pairs = ", ".join(f"{first!r} and {second!r}" for first, second in self.uninformative_pairs_)
+            warnings.warn(
+                f"the calibrated score tells nothing about, or the reverse of, the classes {pairs} "
+                "(alpha >= 0): to tell them apart takes more samples, other features or another estimator",
+                UninformativePairWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @classmethod
+    def from_pairs(
+        cls,
+        models: Mapping[tuple[int, int], PrototypeModel],
+        alpha: ArrayLike,
+        beta: ArrayLike,
+        classes: ArrayLike,
+        normalize: bool = False,
+    ) -> Self:
+        """Return the certainty made of given parts, as `fit` stores them.
+
+        Parameters
+        ----------
+        models : mapping of (i, j) with i < j to PrototypeModel
+            One per pair, labelled `classes[i]` and `classes[j]`.
+        alpha, beta : array-like of shape (K, K)
+            Symmetric and antisymmetric, finite; the diagonal of `alpha` is not used.
+        classes : array-like of shape (K,)
+        normalize : bool
+        """
+        labels = np.asarray(classes)
+        if labels.ndim != 1 or len(labels) < 2 or len(np.unique(labels)) < len(labels):
+            raise ValueError(f"classes must be at least two distinct labels; found {describe(classes)}")
+        _check_models(models, labels)
+        slope, shift = _check_square(alpha, "alpha", len(labels)), _check_square(beta, "beta", len(labels))
+        if (slope != slope.T).any():
+            raise ValueError("alpha must be symmetric (alpha_ji = alpha_ij); found different entries")
+        if (shift != -shift.T).any():
+            raise ValueError("beta must be antisymmetric (beta_ji = -beta_ij); found other entries")
+        option = cls(normalize=normalize)
+        np.fill_diagonal(slope, 0)
+        option._set_parts(dict(models), slope, shift, labels, models[0, 1].feature_names)
+        return option
+
+    def probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return p(i | x), of shape (n, K), in the order of `classes`."""
+        return price_combination(self._exponents(X), self.normalize)
+
+    def pairwise_probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return p_ij(x), of shape (n, K, K), 1/2 on the diagonal; p_ij + p_ji is 1 to the last bit."""
+        return both_orders(self._exponents(X))
+
+    def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return r(x) in [0, 1], of shape (n,)."""
+        return self.probabilities(X).max(axis=1)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class (the first one on a tie), of shape (n,)."""
+        most_probable = self.probabilities(X).argmax(axis=1)
+        return self.classes[most_probable]
+
+    def _exponents(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return alpha_ij s_ij(x) + beta_ij, of shape (n, K, K)."""
+        if not hasattr(self, "models_"):
+            raise NotFittedError("this ProbabilisticCertainty has no models yet; call fit(X, y) first")
+        samples = check_samples(X, self.n_features)
+        exponents = np.zeros((len(samples), len(self.classes), len(self.classes)))
+        for (i, j), model in self.models_.items():
+            score = signed_similarity(model, samples, self.classes[i])
+            exponents[:, i, j] = self.alpha_[i, j] * score + self.beta_[i, j]
+            exponents[:, j, i] = -exponents[:, i, j]
+        return exponents
+
+    def _check_labels(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        labels = np.asarray(y)
+        if labels.shape != (n,):
+            raise ValueError(f"y must have one label per sample, shape ({n},); found shape {labels.shape}")
+        missing = np.array([label is None or label != label for label in labels.tolist()])
+        if missing.any():
+            raise ValueError(f"y must name a class for each sample; found none at row {missing.argmax()}")
+        classes, label_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes; found only {classes.tolist()}")
+        if counts.min() < self.cv:
+            raise ValueError(
+                f"y must hold at least cv={self.cv} samples of each class; "
+                f"found {counts.min()} of class {classes.tolist()[counts.argmin()]!r}"
+            )
+        return classes, label_index
+
+    def _held_out_scores(
+        self, estimator: Any, X: NDArray[np.float64], labels: NDArray[Any], label: Any
+    ) -> NDArray[np.float64]:
+        """Return the score of each sample by a model that has not seen it, of shape (n,)."""
+        scores = np.empty(len(X))
+        folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
+        for train, test in folds.split(X, labels):
+            scores[test] = signed_similarity(_fitted(estimator, X[train], labels[train]), X[test], label)
+        return scores
+
+    def _set_parts(
+        self,
+        models: dict[tuple[int, int], PrototypeModel],
+        alpha: NDArray[np.float64],
+        beta: NDArray[np.float64],
+        classes: NDArray[Any],
+        feature_names: list[str] | None,
+    ) -> None:
+        self.models_, self.alpha_, self.beta_, self.classes = models, alpha, beta, classes
+        self.n_features, self.feature_names = models[0, 1].n_features, feature_names
+        labels = classes.tolist()
+        self.uninformative_pairs_ = [(labels[i], labels[j]) for i, j in models if alpha[i, j] >= 0]
+        self.held_out_ = {}
+
+
+def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> NDArray[np.float64]:
+    """Return s(x) = (d_other - d_label) / (d_other + d_label) in a model of two classes, of shape (n,).
+
+    It is 1 on a prototype of class `label`, -1 on one of the other class, 0 where both distances vanish.
+
+    >>> signed_similarity(PrototypeModel([[0], [2]], ["a", "b"]), [[0], [0.5], [1], [2]], "b")
+    array([-1. , -0.8,  0. ,  1. ])
+    """
+    distances = model.distances(X)
+    of_label = model.labels == label
+    own, other = distances[:, of_label].min(axis=1), distances[:, ~of_label].min(axis=1)
+    total = other + own
+    return np.divide(other - own, total, out=np.zeros_like(total), where=total > 0)
+
+
+def _fitted(estimator: Any, X: NDArray[np.float64], labels: NDArray[Any]) -> PrototypeModel:
+    """Fit a copy of the estimator and return its prototypes, labels and metric."""
+    return PrototypeModel.of(clone(estimator).fit(X, labels))
+
+
+def _check_models(models: Any, classes: NDArray[Any]) -> None:
+    """Raise a ValueError unless there is one model per pair, of its two classes, all of the same features."""
+    pairs = set(combinations(range(len(classes)), 2))
+    if not isinstance(models, Mapping) or set(models) != pairs:
+        found = sorted(models) if isinstance(models, Mapping) else describe(models)
+        raise ValueError(f"models must map each pair of {sorted(pairs)} to a model; found {found}")
+    for (i, j), model in models.items():
+        if not isinstance(model, PrototypeModel):
+            raise ValueError(f"models must hold PrototypeModels; found {describe(model)} for pair {(i, j)}")
+        if set(model.classes.tolist()) != {*classes[[i, j]].tolist()}:
+            raise ValueError(
+                f"models[{i}, {j}] must be of classes {classes[[i, j]].tolist()}; "
+                f"found {model.classes.tolist()}"
+            )
+        if model.n_features != models[0, 1].n_features:
+            raise ValueError(
+                f"models must all have the same features; found {model.n_features} for pair {(i, j)} "
+                f"and {models[0, 1].n_features} for pair (0, 1)"
+            )
+
+
+def _check_square(matrix: ArrayLike, name: str, K: int) -> NDArray[np.float64]:
+    """Return a (K, K) copy of the matrix, or raise a ValueError."""
+    square = check_samples(matrix, K, name=name).copy()
+    if square.shape != (K, K):
+        raise ValueError(f"{name} must have shape {(K, K)}; found shape {square.shape}")
+    if (abs(square) > np.finfo(float).max / 4).any():
+        raise ValueError(f"{name} must leave room for sums; found an entry of {abs(square).max():g}")
+    return square
