@@ -14,34 +14,51 @@ from lvqrej._validation import check_number, check_samples
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+#: Standard deviation of a feature, relative to its largest value, that is taken for rounding error.
+LEAST_STD = 1e-12
 #: Relative variance below which a direction counts as having none.
 LEAST_VARIANCE = 1e-8
+#: Curvature of the log-determinant relative to that of the rest of the cost; found by trial.
+REGULARIZED_VARIANCE = 20.0
 
 
 @dataclass
 class Coordinates:
-    """Coordinates z = W (x - mean) in which the cost has a rounder valley; W is symmetric.
+    """Coordinates z = W'(x - mean) in which the cost has a rounder valley.
 
     The Hessian of the cost by a row of L resembles the covariance of the data, so that a matrix is learned
     in whitened coordinates: on Breast Cancer L-BFGS then needs tens of iterations and not thousands, and
-    rounding errors are not amplified on the way. It is the same problem: L z = (L W) (x - mean).
+    rounding errors are not amplified on the way. It is the same problem: L z = (L W') (x - mean).
+
+    Attributes
+    ----------
+    mean, std : arrays of shape (d,)
+        Mean and standard deviation of the features, 1 for a constant one.
+    W, inverse : arrays of shape (d, d)
     """
 
     mean: Array
+    std: Array
     W: Array
     inverse: Array
 
     @classmethod
-    def of(cls, X: Array, *, whiten: bool) -> Coordinates:
+    def of(cls, X: Array, *, whiten: bool, regularization: float = 0.0) -> Coordinates:
         """Return whitened coordinates of `X`, or centred ones in units of its spread if not `whiten`."""
-        mean = X.mean(axis=0)
-        covariance = np.cov(X, rowvar=False, bias=True).reshape(X.shape[1], X.shape[1])
-        variances, axes = np.linalg.eigh(covariance)
-        spread = variances[-1] if variances[-1] > 0 else 1.0
-        # Directions without variance get some, as W must be invertible; nothing moves along them anyway.
-        floor = LEAST_VARIANCE if whiten else 1.0
-        scales = np.sqrt(np.maximum(variances, floor * spread))
-        return cls(mean, (axes / scales) @ axes.T, (axes * scales) @ axes.T)
+        mean, std = X.mean(axis=0), X.std(axis=0)
+        std[std <= LEAST_STD * np.abs(X).max(axis=0)] = 1.0
+        d = len(std)
+        if not whiten:
+            spread = np.sqrt(np.mean(std**2))
+            return cls(mean, std, np.eye(d) / spread, np.eye(d) * spread)
+        Z = (X - mean) / std
+        correlation = Z.T @ Z / len(Z)
+        # The Hessian of the regularisation resembles the identity: with it, less is whitened.
+        ridge = REGULARIZED_VARIANCE * regularization * np.sum(std**2)
+        variances, axes = np.linalg.eigh(correlation + ridge * np.diag(1 / std**2))
+        # W must be invertible; along directions without variance nothing moves anyway.
+        roots = np.sqrt(np.maximum(variances, LEAST_VARIANCE * variances[-1]))
+        return cls(mean, std, ((axes / roots) @ axes.T) / std[:, None], ((axes * roots) @ axes.T) * std)
 
 
 def prototype_counts(given: Any, classes: NDArray[Any]) -> list[int]:
@@ -114,15 +131,18 @@ def given_prototypes(given: Any, d: int, classes: NDArray[Any]) -> tuple[Array, 
 def initial_matrix(given: Any, k: int, P: Array, space: Coordinates) -> Array:
     """Return L, of shape (k, d), to start from, in the coordinates of `space`.
 
-    It is `given`, or the identity, or if k < d the first k directions in which the prototypes `P` differ in
-    whitened coordinates, the axes of a linear discriminant analysis.
+    It is `given`, or the identity in units of the features' standard deviations, or if k < d the first k
+    directions in which the prototypes `P` differ in whitened coordinates, the axes of a linear discriminant
+    analysis; scaled such that its squared entries have the sum k.
     """
     d = P.shape[1]
     if given is not None:
-        return check_samples(given, d, name="initial_matrix") @ space.inverse
-    if k == d:
-        return space.inverse.copy()
-    return np.linalg.svd((P - space.mean) @ space.W)[2][:k]
+        L = check_samples(given, d, name="initial_matrix") @ space.inverse.T
+    elif k == d:
+        L = space.inverse.T / space.std[:, None]
+    else:
+        L = np.linalg.svd((P - space.mean) @ space.W)[2][:k]
+    return L * np.sqrt(len(L)) / np.linalg.norm(L)
 
 
 def cost_weights(given: Any, classes: NDArray[Any]) -> Array:

@@ -140,7 +140,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
                 X, targets, self.classes_, counts, check_random_state(self.random_state)
             )
         self.c_w_ = self.classes_[classes]
-        space = Coordinates.of(X, whiten=self._learns_matrix)
+        space = Coordinates.of(X, whiten=self._learns_matrix, regularization=float(self.regularization))
         L = self._initial_matrix(P, space)
         beta = float(self.beta) if self.squashing == "logistic" else 0.0
         weights = cost_weights(self.c, self.classes_)
@@ -157,7 +157,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         def adopt(cost: float, P: Array, L: Array | None) -> None:
             self.cost_, self.w_ = float(cost), P @ space.inverse + space.mean
             if L is not None:
-                self.omega_ = L @ space.W
+                self.omega_ = L @ space.W.T
                 self.omega_ /= np.linalg.norm(self.omega_)
 
         def watch(cost: float, P: Array, L: Array | None) -> None:

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_samples
+from lvqrej.wrapping import parts_of
 
 
 @njit(cache=True)
@@ -85,6 +86,32 @@ class PrototypeModel:
             raise ValueError(f"feature_names must have {d} entries; found {len(feature_names)}")
         self.feature_names = feature_names
         self._Lt = np.ascontiguousarray(self.L.T)
+
+    @classmethod
+    def of(cls, x: Any) -> PrototypeModel:
+        """Return the prototype model behind `x`, in the units of the data that `x` predicts for.
+
+        Parameters
+        ----------
+        x : PrototypeModel, fitted estimator, fitted Pipeline or tuple
+            A GLVQ or GMLVQ of lvqrej, sklearn-lvq or sklvq; a pipeline of scalers (StandardScaler,
+            MinMaxScaler, MaxAbsScaler, RobustScaler, "passthrough") that ends in one; or the arrays
+            (prototypes, labels) or (prototypes, labels, L).
+
+        Examples
+        --------
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> from lvqrej.lvq import GLVQ
+        >>> X, y = [[0, 10], [2, 10], [0, 50], [2, 50]], ["low", "low", "high", "high"]
+        >>> model = PrototypeModel.of(make_pipeline(StandardScaler(), GLVQ()).fit(X, y))
+        >>> model.prototypes.round(1)
+        array([[ 1. , 54.1],
+               [ 1. ,  5.9]])
+        >>> model.predict([[1, 12]])
+        array(['low'], dtype='<U4')
+        """
+        return x if isinstance(x, cls) else cls(*parts_of(x))
 
     @property
     def n_features(self) -> int:

@@ -101,7 +101,7 @@ class Problem:
         See `add_sample_costs`.
     regularization : float
     W : array of shape (d, d)
-        The samples have been multiplied by W, so the matrix that is regularised is L W.
+        The samples are W'x of the actual ones, so the matrix that is regularised is L W'.
     """
 
     X: Array
@@ -140,16 +140,16 @@ class Problem:
 
 
 def log_determinant(L: Array, W: Array) -> tuple[float, Array]:
-    """Return log det(M M' / trace(M M')) of M = L W and its gradient by L.
+    """Return log det(M M' / trace(M M')) of M = L W' and its gradient by L.
 
     Dividing by the trace makes it independent of the scale of M, as the rest of the cost is; otherwise it
     could be increased without end.
     """
-    M = L @ W
+    M = L @ W.T
     gram = M @ M.T
     trace = np.trace(gram)
     slope = 2 * np.linalg.solve(gram, M) - (2 * len(M) / trace) * M
-    return float(np.linalg.slogdet(gram / trace)[1]), slope @ W.T
+    return float(np.linalg.slogdet(gram / trace)[1]), slope @ W
 
 
 @dataclass
