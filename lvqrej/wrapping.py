@@ -52,12 +52,11 @@ def metric_of(estimator: Any) -> Array | None:
     It asks for the learned attributes and not for the class: in sklearn-lvq every matrix model is also an
     instance of the model without one.
     """
-    L = getattr(estimator, "omega_", None)
+    L: Any = getattr(estimator, "omega_", None)
     if hasattr(estimator, "omegas_") or np.ndim(L) == 3:
-        raise ValueError(
-            f"x must have one metric for all prototypes; found a {type(estimator).__name__}, which has several"
-        )
-    relevances = getattr(estimator, "lambda_", None)
+        name = type(estimator).__name__
+        raise ValueError(f"x must have one metric for all prototypes; found a {name}, which has several")
+    relevances: Any = getattr(estimator, "lambda_", None)
     # A vector of relevances scales squared differences if alone, and features before a matrix. sklvq's
     # matrix of the same name is omega_' omega_ again.
     if np.ndim(relevances) == 1:
@@ -110,11 +109,11 @@ def _scaling(name: str, step: Any) -> tuple[Any, Any]:
         )
     if isinstance(step, MinMaxScaler):
         return 1 / step.scale_, -step.min_ / step.scale_
-    shift = (
-        getattr(step, "mean_", None) if isinstance(step, StandardScaler) else getattr(step, "center_", None)
-    )
-    if isinstance(step, StandardScaler) and not step.with_mean:
-        shift = None
+    shift = None
+    if isinstance(step, StandardScaler) and step.with_mean:
+        shift = step.mean_
+    elif isinstance(step, RobustScaler):
+        shift = step.center_
     return 1.0 if step.scale_ is None else step.scale_, 0.0 if shift is None else shift
 
 
