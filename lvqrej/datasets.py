@@ -47,7 +47,7 @@ class RunningExample:
         return self.X[self.rejected]
 
     def threshold(self, option: Certainty) -> float:
-        """The threshold at which `option` rejects a fifth of the samples, so that options can be compared."""
+        """Return the threshold at which `option` rejects a fifth of the samples, to compare options fairly."""
         correct = option.predict(self.X) == self.y
         return accuracy_reject_curve(option.certainty(self.X), correct).at_reject_rate(0.2).threshold
 
