@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kneed import KneeLocator
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_number, describe
@@ -175,18 +176,20 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.
     return np.where((low < middle) & (middle <= high), middle, high)
 
 
-def _upper_hull(xs: NDArray[np.int64], ys: NDArray[np.float64]) -> NDArray[np.intp]:
+@njit(cache=True)
+def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the indices of the vertices of the smallest concave function above (x, y), x increasing."""
-    x, y = xs.tolist(), ys.tolist()
-    hull: list[int] = []
+    hull = np.empty(len(x), dtype=np.intp)
+    size = 0
     for k in range(len(x)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
+        while size > 1:
+            a, b = hull[size - 2], hull[size - 1]
             if (y[b] - y[a]) * (x[k] - x[a]) > (y[k] - y[a]) * (x[b] - x[a]):
                 break
-            hull.pop()
-        hull.append(k)
-    return np.array(hull)
+            size -= 1  # b lies on or below the chord from a to k
+        hull[size] = k
+        size += 1
+    return hull[:size]
 
 
 def _check_certainty(certainty: Any) -> NDArray[np.float64]:
