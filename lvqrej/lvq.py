@@ -248,9 +248,9 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
     prototypes_per_class, initial_prototypes
         See `GLVQ`.
     initial_matrix : array-like of shape (k, d), optional
-        L to start from. Otherwise it is the identity or, if `initialdim` asks for fewer rows, the first
-        `initialdim` directions in which the initial prototypes differ in units of the data's spread
-        (the axes of a linear discriminant analysis).
+        L to start from. Otherwise the identity in units of the features' standard deviations or, if
+        `initialdim` asks for fewer rows, the first directions in which the initial prototypes differ (the
+        axes of a linear discriminant analysis).
     regularization : float
         Weight of the log-determinant: keeps L from losing rank. At least 0; 0.01 is noticeable.
     initialdim : int, optional

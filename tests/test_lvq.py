@@ -1,0 +1,493 @@
+"""GLVQ and GMLVQ: the cost's gradient, convergence, and what scikit-learn asks of a classifier."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn_lvq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from lvqrej.initialization import Coordinates
+from lvqrej.lvq import GLVQ, GMLVQ
+from lvqrej.training import Problem, log_determinant
+
+MODELS = [GLVQ, GMLVQ]
+
+
+def standardized(load):
+    X, y = load(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return standardized(load_wine)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(60, centers=[[0, 0, 0], [3, 0, 1], [0, 3, -1]], random_state=0)
+    return X, y
+
+
+def plain_cost(X, y, P, c, L, phi, weights=None):
+    """Sum up the definition of the cost, sample by sample."""
+    total = 0.0
+    for x, label in zip(X, y, strict=True):
+        d = np.array([np.sum((L @ (x - p)) ** 2) for p in P])
+        same = c == label
+        minus = np.where(same, np.inf, d).argmin()
+        d_plus, d_minus = d[same].min(), d[minus]
+        mu = (d_plus - d_minus) / (d_plus + d_minus)
+        total += phi(mu * (1.0 if weights is None else weights[label, c[minus]]))
+    return total / len(X)
+
+
+def logistic(beta):
+    return lambda t: 1 / (1 + math.exp(-beta * t))
+
+
+@st.composite
+def problems(draw):
+    """Draw a random problem with a point at which to take the gradient."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    d, n_classes = draw(st.integers(1, 4)), draw(st.integers(2, 3))
+    per_class = draw(st.integers(1, 3))
+    k = draw(st.one_of(st.none(), st.integers(1, d)))
+    targets = np.append(np.arange(n_classes), rng.integers(n_classes, size=6))
+    classes = np.repeat(np.arange(n_classes), per_class)
+    problem = Problem(
+        rng.normal(size=(len(targets), d)),
+        targets,
+        classes,
+        rng.uniform(0.5, 2, size=(n_classes, n_classes)),
+        draw(st.sampled_from([0.0, 0.7, 2.0])),
+        0.0 if k is None else draw(st.sampled_from([0.0, 0.3])),
+        rng.normal(size=(d, d)) + 3 * np.eye(d),
+    )
+    return problem, rng.normal(size=(len(classes), d)), None if k is None else rng.normal(size=(k, d))
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(problems())
+def test_gradient_is_that_of_finite_differences(drawn):
+    problem, P, L = drawn
+    m, d = P.shape
+    start = (P if L is None else np.concatenate([P, L])).ravel()
+
+    def cost(v):
+        V = v.reshape(-1, d)
+        return problem.cost_and_gradient(V[:m], None if L is None else V[m:])[0]
+
+    gradient = problem.cost_and_gradient(P, L)[1].ravel()
+    h = 1e-6
+    steps = h * np.eye(start.size)
+    both = np.array([[cost(start + step), cost(start - step)] for step in steps])
+    one_sided = np.abs(both.sum(axis=1) - 2 * cost(start)) / h
+    smooth = one_sided < 1e-3  # no kink within the step
+    finite = (both[:, 0] - both[:, 1]) / (2 * h)
+    assert smooth.mean() > 0.5
+    np.testing.assert_allclose(gradient[smooth], finite[smooth], rtol=1e-5, atol=1e-7)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(problems())
+def test_cost_is_its_definition(drawn):
+    problem, P, L = drawn
+    phi = logistic(problem.beta) if problem.beta else float
+    matrix = np.eye(P.shape[1]) if L is None else L
+    expected = plain_cost(
+        problem.X, problem.targets, P, problem.classes, matrix, phi, weights=problem.weights
+    )
+    if L is not None and problem.regularization:
+        M = L @ problem.W.T
+        gram = M @ M.T / np.sum(M**2)
+        expected -= problem.regularization * math.log(np.linalg.det(gram))
+    assert problem.cost_and_gradient(P, L)[0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_cost_and_gradient_do_not_depend_on_the_chunks(monkeypatch):
+    rng = np.random.default_rng(0)
+    problem = Problem(
+        rng.normal(size=(50, 3)),
+        rng.integers(2, size=50),
+        np.array([0, 1]),
+        np.ones((2, 2)),
+        2.0,
+        0.0,
+        np.eye(3),
+    )
+    P, L = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+    cost, gradient = problem.cost_and_gradient(P, L)
+    monkeypatch.setattr("lvqrej.training.CHUNK", 7)
+    chunked_cost, chunked_gradient = problem.cost_and_gradient(P, L)
+    assert chunked_cost == pytest.approx(cost, rel=1e-13)
+    np.testing.assert_allclose(chunked_gradient, gradient, rtol=1e-10, atol=1e-15)
+
+
+def test_sample_on_two_coinciding_prototypes_has_cost_of_the_boundary_and_no_pull():
+    problem = Problem(np.zeros((1, 2)), np.array([0]), np.array([0, 1]), np.ones((2, 2)), 0.0, 0.0, np.eye(2))
+    cost, gradient = problem.cost_and_gradient(np.zeros((2, 2)), np.eye(2))
+    assert cost == 0
+    assert not gradient.any()
+
+
+def test_log_determinant_ignores_the_scale_of_the_matrix():
+    L = np.random.default_rng(0).normal(size=(2, 3))
+    value, slope = log_determinant(L, np.eye(3))
+    assert log_determinant(5 * L, np.eye(3))[0] == pytest.approx(value)
+    assert np.sum(slope * L) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("regularization", [0.0, 0.1])
+def test_coordinates_are_inverted_exactly_enough(whiten, regularization):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) * [1e-3, 1, 1e4] + [5, 0, -1e5]
+    X = np.column_stack([X, X[:, 1] * 2, np.full(40, 0.1)])  # collinear and constant features
+    space = Coordinates.of(X, whiten=whiten, regularization=regularization)
+    np.testing.assert_allclose((X - space.mean) @ space.W @ space.inverse + space.mean, X, rtol=1e-9)
+    np.testing.assert_allclose(space.W @ space.inverse, np.eye(5), atol=1e-6 * 1e4)
+
+
+def test_whitened_coordinates_have_the_identity_as_covariance():
+    X = np.random.default_rng(0).normal(size=(200, 4)) @ np.diag([1, 10, 100, 0.1]) + 7
+    space = Coordinates.of(X, whiten=True)
+    np.testing.assert_allclose(
+        np.cov((X - space.mean) @ space.W, rowvar=False, bias=True), np.eye(4), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("squashing", ["logistic", "identity"])
+def test_fitted_cost_is_its_definition_and_a_minimum(model, squashing, blobs):
+    X, y = blobs
+    fitted = model(squashing=squashing, prototypes_per_class=[1, 2, 1], random_state=0).fit(X, y)
+    phi = logistic(2) if squashing == "logistic" else float
+    L = getattr(fitted, "omega_", np.eye(3))
+    assert fitted.cost_ == pytest.approx(plain_cost(X, y, fitted.w_, fitted.c_w_, L, phi), rel=1e-9)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        moved = fitted.w_ + 1e-3 * rng.normal(size=fitted.w_.shape)
+        assert plain_cost(X, y, moved, fitted.c_w_, L, phi) > fitted.cost_ - 1e-7
+
+
+def repaired(monkeypatch):
+    """Let sklearn-lvq run on current NumPy and SciPy, otherwise as it is."""
+
+    def flat_minimize(fun, x0, options, **arguments):
+        options = {name: value for name, value in options.items() if name != "disp"}
+        return minimize(fun, np.ravel(x0), options=options, **arguments)
+
+    monkeypatch.setattr(np, "math", math, raising=False)
+    monkeypatch.setattr("sklearn_lvq.glvq.minimize", flat_minimize)
+    monkeypatch.setattr("sklearn_lvq.gmlvq.minimize", flat_minimize)
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer, load_iris])
+@pytest.mark.parametrize(("model", "theirs"), [(GLVQ, "GlvqModel"), (GMLVQ, "GmlvqModel")])
+def test_cost_is_not_above_that_of_sklearn_lvq(load, model, theirs, monkeypatch):
+    X, y = standardized(load)
+    repaired(monkeypatch)
+    starts = [np.append(X[y == label].mean(axis=0), label) for label in np.unique(y)]
+    other = getattr(sklearn_lvq, theirs)(initial_prototypes=starts, random_state=0).fit(X, y)
+    fitted = model().fit(X, y)
+    L = getattr(other, "omega_", np.eye(X.shape[1]))
+    assert fitted.cost_ <= plain_cost(X, y, other.w_, other.c_w_, L, logistic(2)) * (1 + 1e-9)
+    assert fitted.score(X, y) >= other.score(X, y) - 0.01
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_check_estimator_but_for_the_class_order_of_sklearn_lvq(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's own checks warn
+        results = check_estimator(
+            model(),
+            expected_failed_checks={"check_mixin_order": "sklearn-lvq lists BaseEstimator before its mixin"},
+            on_fail=None,
+        )
+    status = {result["check_name"]: result["status"] for result in results}
+    assert [name for name, found in status.items() if found == "failed"] == []
+    assert status["check_mixin_order"] == "xfail"
+    assert sum(result["status"] == "passed" for result in results) > 50
+
+
+@pytest.mark.parametrize(("model", "theirs"), [(GLVQ, "GlvqModel"), (GMLVQ, "GmlvqModel")])
+def test_is_the_estimator_of_sklearn_lvq_with_its_parameters(model, theirs):
+    parent = getattr(sklearn_lvq, theirs)
+    assert isinstance(model(), parent)
+    assert set(parent().get_params()) <= set(model().get_params())
+    assert is_classifier(model())
+
+
+def test_matrix_model_keeps_all_parameters_through_clone():
+    parameters = {"regularization": 0.2, "initialdim": 2, "beta": 1.5, "squashing": "identity", "gtol": 1e-4}
+    assert parameters.items() <= clone(GMLVQ(**parameters)).get_params().items()
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+@pytest.mark.parametrize(("model", "least"), [(GLVQ, 0.92), (GMLVQ, 0.955)])
+def test_defaults_are_accurate_and_converge(load, model, least):
+    X, y = load(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), model())
+    assert cross_val_score(pipeline, X, y, cv=5).mean() > least  # a ConvergenceWarning would be an error
+
+
+def test_cross_validation_stratifies(wine):
+    X, y = wine  # sorted by class: folds that are not stratified would miss a class
+    default = cross_validate(GMLVQ(), X, y, cv=3, return_indices=True)["indices"]["test"]
+    stratified = [test for _, test in StratifiedKFold(3).split(X, y)]
+    assert all(np.array_equal(a, b) for a, b in zip(default, stratified, strict=True))
+
+
+def test_grid_search_over_a_pipeline(wine):
+    X, y = wine
+    pipeline = make_pipeline(StandardScaler(), GMLVQ(random_state=0))
+    grid = {"gmlvq__prototypes_per_class": [1, 2], "gmlvq__regularization": [0.0, 0.001]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.95
+    assert search.predict(X[:3]).tolist() == y[:3].tolist()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_same_seed_same_bits(model, wine):
+    a, b = (model(prototypes_per_class=3, random_state=7).fit(*wine) for _ in range(2))
+    np.testing.assert_array_equal(a.w_, b.w_)
+    assert a.cost_ == b.cost_
+
+
+def test_random_state_is_not_needed_for_one_prototype_per_class(wine):
+    np.testing.assert_array_equal(GMLVQ().fit(*wine).w_, GMLVQ(random_state=5).fit(*wine).w_)
+
+
+def test_rounding_errors_are_not_amplified(wine):
+    X, y = wine
+    noisy = X * (1 + 1e-14 * np.random.default_rng(0).normal(size=X.shape))
+    a, b = GMLVQ().fit(X, y), GMLVQ().fit(noisy, y)
+    np.testing.assert_allclose(a.w_, b.w_, atol=1e-6)
+    np.testing.assert_allclose(a.omega_.T @ a.omega_, b.omega_.T @ b.omega_, atol=1e-6)
+
+
+def test_matrix_model_does_not_depend_on_units():
+    X, y = load_breast_cancer(return_X_y=True)
+    units = np.logspace(-6, 6, X.shape[1])
+    a, b = GMLVQ().fit(X, y), GMLVQ().fit(X * units + 1, y)
+    assert a.n_iter_ < 100
+    assert b.cost_ == pytest.approx(a.cost_, rel=1e-6)
+    np.testing.assert_array_equal(a.predict(X), b.predict(X * units + 1))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_constant_feature_changes_nothing(model, blobs):
+    X, y = blobs
+    with_constant = model().fit(np.column_stack([X, np.full(len(X), 0.1)]), y)
+    # Not closer: the path differs, and where it meets the minimum's kinks.
+    assert with_constant.cost_ == pytest.approx(model().fit(X, y).cost_, rel=1e-4)
+    np.testing.assert_allclose(with_constant.w_[:, -1], 0.1, rtol=1e-6)
+
+
+def test_fewer_samples_than_features():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(8, 20)), np.repeat([0, 1], 4)
+    X[y == 1] += 1
+    assert GMLVQ(regularization=0.01).fit(X, y).score(X, y) == 1
+
+
+def test_trace_is_one_and_rank_is_limited(wine):
+    X, y = wine
+    for k in (1, 2, 5, 13):
+        model = GMLVQ(initialdim=k).fit(X, y)
+        assert model.omega_.shape == (k, 13)
+        assert model.dim_ == k
+        assert np.trace(model.omega_.T @ model.omega_) == pytest.approx(1)
+    assert GMLVQ(initialdim=2).fit(X, y).score(X, y) == 1
+
+
+def test_regularization_keeps_the_matrix_from_losing_rank(wine):
+    X, y = wine
+    spectra = [np.linalg.svd(GMLVQ(regularization=r).fit(X, y).omega_)[1] for r in (0.0, 0.001, 0.1)]
+    smallest = [spectrum[-1] / spectrum[0] for spectrum in spectra]
+    assert smallest[0] < smallest[1] < smallest[2]
+    assert smallest[2] > 0.5
+
+
+def test_weights_of_errors_move_the_boundary():
+    X, y = make_blobs(200, centers=[[0, 0], [1.5, 0]], random_state=1)
+    labels = np.where(y == 0, "sick", "well")
+    plain = GLVQ().fit(X, labels)
+    wary = GLVQ(c=[("sick", "well", 5.0)]).fit(X, labels)
+    missed = [np.mean(model.predict(X[y == 0]) == "well") for model in (plain, wary)]
+    assert missed[1] < missed[0]
+
+
+def test_initial_prototypes_and_matrix_are_where_it_starts(blobs):
+    X, y = blobs
+    starts = [[0, 0, 0, 0], [3, 0, 1, 1], [0, 3, -1, 2], [0, 2, -1, 2]]
+    L = [[2.0, 0, 0], [0, 1, 0]]
+    model = GMLVQ(initial_prototypes=starts, initial_matrix=L, keep_history=True).fit(X, y)
+    np.testing.assert_allclose(model.history_[0]["w"], np.array(starts)[:, :3], atol=1e-12)
+    np.testing.assert_allclose(model.history_[0]["omega"], np.array(L) / np.sqrt(5), atol=1e-12)
+    assert model.c_w_.tolist() == [0, 1, 2, 2]
+
+
+def test_initial_prototypes_with_text_labels():
+    X, y = [[0.0], [1.0], [5.0], [6.0]], ["a", "a", "b", "b"]
+    starts = np.array([[0.0, "a"], [5.0, "b"]], dtype=object)
+    assert GLVQ(initial_prototypes=starts).fit(X, y).predict([[2.0]]).tolist() == ["a"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_history_goes_down_to_the_fitted_model(model, blobs):
+    X, y = blobs
+    fitted = model(keep_history=True, prototypes_per_class=2, random_state=0).fit(X, y)
+    costs = [state["cost"] for state in fitted.history_]
+    assert len(costs) == fitted.n_iter_ + 1
+    assert np.all(np.diff(costs) <= 1e-15)
+    np.testing.assert_array_equal(fitted.history_[-1]["w"], fitted.w_)
+    assert ("omega" in fitted.history_[0]) == (model is GMLVQ)
+    assert model().fit(X, y).history_ == []
+
+
+def test_display_prints_the_cost_of_each_iteration(blobs, capsys):
+    model = GLVQ(display=True).fit(*blobs)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_ + 1
+    assert lines[-1] == f"iteration {model.n_iter_}: cost {model.cost_:.10g}"
+    assert model.history_ == []
+
+
+def test_convergence_warning_says_what_to_do(wine):
+    with pytest.warns(ConvergenceWarning, match=r"GMLVQ did not converge in 3 iterations: increase max_iter"):
+        model = GMLVQ(max_iter=3).fit(*wine)
+    assert model.n_iter_ == 3
+
+
+def test_text_labels_and_feature_names(wine):
+    X, y = wine
+    names = load_wine().feature_names
+    labels = np.array(["barolo", "grignolino", "barbera"])[y]
+    model = GMLVQ().fit(pd.DataFrame(X, columns=names), labels)
+    assert model.classes_.tolist() == ["barbera", "barolo", "grignolino"]
+    assert model.feature_names_in_.tolist() == names
+    assert model.predict(pd.DataFrame(X, columns=names)).tolist() == labels.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(pd.DataFrame(X, columns=names[::-1]))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_decision_function_agrees_with_predictions(model, wine):
+    X, y = wine
+    fitted = model(prototypes_per_class=2, random_state=0).fit(X, y)
+    scores = fitted.decision_function(X)
+    assert scores.shape == (len(X), 3)
+    np.testing.assert_array_equal(scores.argmax(axis=1), fitted.predict(X))
+    two = model().fit(X[y < 2], y[y < 2])
+    np.testing.assert_array_equal(two.decision_function(X) > 0, two.predict(X) == 1)
+
+
+def test_distances_are_squared_in_both(blobs):
+    X, y = blobs
+    glvq, gmlvq = GLVQ().fit(X, y), GMLVQ().fit(X, y)
+    difference = X[0] - glvq.w_[1]
+    assert glvq._compute_distance(X)[0, 1] == pytest.approx(difference @ difference)
+    difference = gmlvq.omega_ @ (X[0] - gmlvq.w_[1])
+    assert gmlvq._compute_distance(X)[0, 1] == pytest.approx(difference @ difference)
+    assert glvq._compute_distance(X, X[:1])[0, 0] == 0
+
+
+def test_squashing_and_its_derivative():
+    t = np.linspace(-1, 1, 5)
+    model = GLVQ(beta=3)
+    np.testing.assert_allclose(model.phi(t), 1 / (1 + np.exp(-3 * t)))
+    finite = (model.phi(t + 1e-6) - model.phi(t - 1e-6)) / 2e-6
+    np.testing.assert_allclose(model.phi_prime(t), finite, rtol=1e-6)
+    assert GLVQ(squashing="identity").phi(0.3) == 0.3
+    assert GLVQ(squashing="identity").phi_prime(t).tolist() == [1] * 5
+
+
+def test_projection_keeps_distances_of_the_metric(wine, capsys):
+    X, y = wine
+    model = GMLVQ(initialdim=2).fit(X, y)
+    projected = model.project(X, 2, print_variance_covered=True)
+    assert capsys.readouterr().out == "variance covered by the projection: 100.00 %\n"
+    expected = np.linalg.norm(model.omega_ @ (X[0] - X[1]))
+    assert np.linalg.norm(projected[0] - projected[1]) == pytest.approx(expected)
+    assert not model.project(X, 3)[:, 2].any()
+    with pytest.raises(ValueError, match="dims must be at least 1 and at most 13"):
+        model.project(X, 14)
+
+
+X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_iter": 0}, "max_iter must be at least 1; found 0"),
+        ({"max_iter": 2.5}, "max_iter must be an integer; found 2.5"),
+        ({"gtol": 0}, "gtol must be above 0"),
+        ({"beta": -1}, "beta must be above 0"),
+        ({"squashing": "relu"}, "squashing must be one of 'logistic', 'identity'; found 'relu'"),
+        ({"display": "yes"}, "display must be True or False; found 'yes'"),
+        ({"keep_history": 1}, "keep_history must be True or False; found 1"),
+        ({"regularization": -0.1}, "regularization must be at least 0; found -0.1"),
+        ({"regularization": "much"}, "regularization must be a number"),
+        ({"prototypes_per_class": 0}, "prototypes_per_class must be at least 1; found 0"),
+        ({"prototypes_per_class": [1]}, r"one entry per class \(2\); found 1"),
+        ({"prototypes_per_class": 3}, "found 3 prototypes for the 2 samples of class"),
+        ({"prototypes_per_class": "two"}, "prototypes_per_class must be an integer"),
+        (
+            {"initial_prototypes": [[0, 0]]},
+            r"initial_prototypes must have shape \(m, 3\).*found shape \(1, 2\)",
+        ),
+        (
+            {"initial_prototypes": [[0, 0, 0], [0, 0, 7]]},
+            r"initial_prototypes must have labels.*found \[0, 7\]",
+        ),
+        ({"initial_prototypes": [[0, 0, 0]]}, "each at least once"),
+        ({"initial_prototypes": [[0, np.nan, 0], [1, 1, 1]]}, "initial_prototypes must be finite"),
+        ({"initialdim": 0}, "initialdim must be at least 1 and at most 2; found 0"),
+        ({"initialdim": 3}, "initialdim must be at least 1 and at most 2; found 3"),
+        ({"initial_matrix": [[1.0]]}, "initial_matrix must have 2 features; found 1"),
+        ({"initial_matrix": np.zeros((2, 2))}, "initial_matrix must not be zero"),
+        ({"initial_matrix": np.eye(2), "initialdim": 1}, "initialdim = 1 rows; found 2"),
+        ({"initial_matrix": np.ones((2, 2)), "regularization": 0.1}, "full rank; found rank 1 of 2"),
+        ({"c": [(0, 9, 1.0)]}, r"c must list \(label, label, weight\)"),
+        ({"c": [(0, 1)]}, r"c must list \(label, label, weight\)"),
+        ({"c": [(0, 1, -1)]}, "the weight in c must be above 0"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GMLVQ(**parameters).fit(X4, Y4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bad_data_is_named(model):
+    with pytest.raises(ValueError, match="NaN"):
+        model().fit([[0.0, np.nan], [1, 0]], [0, 1])
+    with pytest.raises(ValueError, match="infinity"):
+        model().fit([[0.0, np.inf], [1, 0]], [0, 1])
+    with pytest.raises(ValueError, match="at least two classes; found one class"):
+        model().fit(X4, [1, 1, 1, 1])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model().fit(X4, [0, 1])
+    with pytest.raises(ValueError, match="continuous"):
+        model().fit(X4, [0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(NotFittedError):
+        model().predict(X4)
+    with pytest.raises(NotFittedError):
+        model().decision_function(X4)
+    with pytest.raises(ValueError, match="3 features, but"):
+        model().fit(X4, Y4).predict([[1, 2, 3]])
