@@ -248,7 +248,11 @@ def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> NDArra
 
 def _fitted(estimator: Any, X: NDArray[np.float64], labels: NDArray[Any]) -> PrototypeModel:
     """Fit a copy of the estimator and return its prototypes, labels and metric."""
-    return PrototypeModel.of(clone(estimator).fit(X, labels))
+    fitted = clone(estimator).fit(X, labels)
+    try:
+        return PrototypeModel.of(fitted)
+    except ValueError as error:
+        raise ValueError(f"estimator must be a kind that PrototypeModel.of understands: {error}") from error
 
 
 def _check_models(models: Any, classes: NDArray[Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_samples
+from lvqrej._validation import check_samples, describe
 from lvqrej.wrapping import parts_of
 
 
@@ -120,7 +120,16 @@ class PrototypeModel:
 
     def distances(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return d(x, p_j), of shape (n, m)."""
-        return squared_distances(check_samples(X, self.n_features), self.prototypes, self._Lt)
+        samples = check_samples(X, self.n_features)
+        distances = squared_distances(samples, self.prototypes, self._Lt)
+        largest = np.finfo(float).max / 4  # so that the sum of two is a number as well
+        if not (distances <= largest).all():
+            row = int((distances <= largest).all(axis=1).argmin())
+            raise ValueError(
+                f"X must be near enough for squared distances up to {largest:.1g}; "
+                f"found {describe(samples[row].tolist())} at row {row}"
+            )
+        return distances
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
