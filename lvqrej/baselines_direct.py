@@ -187,7 +187,9 @@ def smooth_direct(
         towards = fixed[rng.integers(len(fixed), size=n_starts)]
         between = origin + rng.uniform(0.1, 1.0, size=(n_starts, 1)) * (towards - origin)
         starts = np.vstack([fixed, between])
-        ends = [_slsqp(pairs, i, option.normalize, theta, origin, s) for s in starts] if theta < 1 else []
+        ends = []
+        if _within_reach(pairs[i], theta, option.normalize):
+            ends = [_slsqp(pairs, i, option.normalize, theta, origin, start) for start in starts]
         points = np.array([*starts, *ends])
         points = points[option.accepts(points, theta)]
         distances = np.abs(points - origin).sum(axis=1)
@@ -196,6 +198,13 @@ def smooth_direct(
         else:
             programs.append(Program((i,), "valid", float(distances.min()), points[distances.argmin()]))
     return best_program(option, theta, origin, programs)
+
+
+def _within_reach(pairs: list[Pair], theta: float, normalize: bool) -> bool:
+    """Return False if no input at all is accepted as this class: all scores at their best do not suffice."""
+    if normalize or theta >= 1:
+        return theta < 1
+    return sum(np.exp(-abs(pair.alpha) + pair.beta) for pair in pairs) <= 1 / theta - 1
 
 
 def _slsqp(
@@ -218,7 +227,7 @@ def _slsqp(
         bounds=[(0, None)] * (2 * d),
         constraints={"type": "ineq", "fun": lambda uv: slack(uv)[0], "jac": lambda uv: slack(uv)[1]},
         method="SLSQP",
-        options={"ftol": 1e-10, "maxiter": 200},
+        options={"ftol": 1e-10, "maxiter": 100},
     )
     return origin + result.x[:d] - result.x[d:]
 
