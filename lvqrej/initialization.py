@@ -138,6 +138,8 @@ def initial_matrix(given: Any, k: int, P: Array, space: Coordinates) -> Array:
     d = P.shape[1]
     if given is not None:
         L = check_samples(given, d, name="initial_matrix") @ space.inverse.T
+        if not L.any():
+            raise ValueError("initial_matrix must not be zero; found only zeros")
     elif k == d:
         L = space.inverse.T / space.std[:, None]
     else:

@@ -327,10 +327,9 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         if len(L) != self.dim_:
             raise ValueError(f"initial_matrix must have initialdim = {self.dim_} rows; found {len(L)}")
         rank = np.linalg.matrix_rank(L)
-        if rank < (len(L) if self.regularization > 0 else 1):
+        if self.regularization > 0 and rank < len(L):
             raise ValueError(
-                "initial_matrix must not be zero and, with regularization, have full rank; "
-                f"found rank {rank} of {len(L)}"
+                f"initial_matrix must have full rank with regularization; found rank {rank} of {len(L)}"
             )
         return L
 

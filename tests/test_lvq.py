@@ -462,7 +462,10 @@ X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
         ({"initial_matrix": [[1.0]]}, "initial_matrix must have 2 features; found 1"),
         ({"initial_matrix": np.zeros((2, 2))}, "initial_matrix must not be zero"),
         ({"initial_matrix": np.eye(2), "initialdim": 1}, "initialdim = 1 rows; found 2"),
-        ({"initial_matrix": np.ones((2, 2)), "regularization": 0.1}, "full rank; found rank 1 of 2"),
+        (
+            {"initial_matrix": np.ones((2, 2)), "regularization": 0.1},
+            "full rank with regularization; found rank 1 of 2",
+        ),
         ({"c": [(0, 9, 1.0)]}, r"c must list \(label, label, weight\)"),
         ({"c": [(0, 1)]}, r"c must list \(label, label, weight\)"),
         ({"c": [(0, 1, -1)]}, "the weight in c must be above 0"),

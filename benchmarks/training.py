@@ -1,0 +1,148 @@
+"""Training of GLVQ and GMLVQ against sklearn-lvq in one run, and how it scales with the number of samples.
+
+Run as `python benchmarks/training.py`; the table is also written to book/results/benchmark_training.csv.
+sklearn-lvq runs as it is but for what stops it on current NumPy and SciPy. `--quick` leaves out its long
+fit on 50,000 samples and the largest sets.
+"""
+
+import argparse
+import math
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.optimize
+import sklearn_lvq.glvq
+import sklearn_lvq.gmlvq
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from sklearn_lvq import GlvqModel, GmlvqModel
+from threadpoolctl import threadpool_limits
+
+from lvqrej.lvq import GLVQ, GMLVQ
+
+RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_training.csv"
+PAIRS = {"GLVQ": (GLVQ, GlvqModel), "GMLVQ": (GMLVQ, GmlvqModel)}
+
+
+def repair_sklearn_lvq():
+    """Undo what stops sklearn-lvq today: a start that is not flat, an option that is gone, np.math."""
+
+    def flat_minimize(fun, x0, options, **arguments):
+        options = {name: value for name, value in options.items() if name != "disp"}
+        return scipy.optimize.minimize(fun, np.ravel(x0), options=options, **arguments)
+
+    np.math = math
+    sklearn_lvq.glvq.minimize = flat_minimize
+    sklearn_lvq.gmlvq.minimize = flat_minimize
+
+
+def synthetic(n, seed=0):
+    """Return n samples of 18 features in two classes of two clusters each, standardized."""
+    X, y = make_classification(
+        n, 18, n_informative=10, n_redundant=4, class_sep=1.5, flip_y=0.02, random_state=seed
+    )
+    return StandardScaler().fit_transform(X), y
+
+
+def datasets(quick):
+    for name, load in {"Wine": load_wine, "Breast Cancer": load_breast_cancer}.items():
+        X, y = load(return_X_y=True)
+        yield name, StandardScaler().fit_transform(X), y
+    if not quick:
+        yield "50,000 x 18", *synthetic(62_500)  # 50,000 to train, 12,500 held out
+
+
+def cost(model, X, y):
+    """Return the mean logistic cost (beta = 2) that both packages minimise."""
+    Z, Q = (X, model.w_) if not hasattr(model, "omega_") else (X @ model.omega_.T, model.w_ @ model.omega_.T)
+    distances = np.sum((Z[:, None, :] - Q) ** 2, axis=2)
+    own = y[:, None] == model.c_w_
+    plus, minus = np.where(own, distances, np.inf).min(axis=1), np.where(own, np.inf, distances).min(axis=1)
+    return float(np.mean(1 / (1 + np.exp(-2 * (plus - minus) / (plus + minus)))))
+
+
+def timed_fit(model, X, y, repeats):
+    """Return the fitted model and the shortest of `repeats` times."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        model.fit(X, y)
+        seconds.append(time.perf_counter() - start)
+    return model, min(seconds)
+
+
+def compare(quick):
+    """Yield one row per data set and model: seconds, cost and held-out accuracy of both packages."""
+    for data, X, y in datasets(quick):
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
+        for name, (ours, theirs) in PAIRS.items():
+            repeats = 5 if len(X) < 10_000 else 1
+            new, seconds = timed_fit(ours(random_state=0), X_train, y_train, repeats)
+            old, old_seconds = timed_fit(theirs(random_state=0), X_train, y_train, repeats)
+            yield {
+                "part": "against sklearn-lvq",
+                "data": data,
+                "model": name,
+                "n": len(X_train),
+                "seconds": seconds,
+                "seconds sklearn-lvq": old_seconds,
+                "times faster": old_seconds / seconds,
+                "cost": cost(new, X_train, y_train),
+                "cost sklearn-lvq": cost(old, X_train, y_train),
+                "accuracy": new.score(X_test, y_test),
+                "accuracy sklearn-lvq": old.score(X_test, y_test),
+                "iterations": new.n_iter_,
+            }
+
+
+def scale(quick):
+    """Yield one row per number of samples: seconds per pass over the data, peak memory beyond the data."""
+    for n in (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)[: 4 if quick else None]:
+        X, y = synthetic(n)
+        model, seconds = timed_fit(GMLVQ(), X, y, repeats=3)
+        tracemalloc.start()
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        yield {
+            "part": "scaling",
+            "data": "synthetic x 18",
+            "model": "GMLVQ",
+            "n": n,
+            "seconds": seconds,
+            "iterations": model.n_iter_,
+            "peak MB": peak / 1e6,
+            "data MB": X.nbytes / 1e6,
+        }
+
+
+def exponent(frame):
+    """Return b of the fit seconds = a n^b."""
+    return float(np.polyfit(np.log(frame["n"]), np.log(frame["seconds"]), 1)[0])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sets only; writes no file")
+    quick = parser.parse_args().quick
+    threadpool_limits(1)  # one thread for both packages
+    repair_sklearn_lvq()
+    for model in (GLVQ(), GMLVQ()):  # compile before the clock starts
+        model.fit(*synthetic(100))
+    against, scaling = pd.DataFrame(compare(quick)), pd.DataFrame(scale(quick))
+    print(against.drop(columns="part").to_string(index=False, float_format="%.4g"))
+    print(f"\ntimes faster: at least {against['times faster'].min():.1f}")
+    print(f"cost above sklearn-lvq's: {(against['cost'] > against['cost sklearn-lvq'] + 1e-12).sum()} times")
+    print("\n" + scaling.drop(columns="part").to_string(index=False, float_format="%.4g"))
+    print(f"\nseconds = a n^b with b = {exponent(scaling):.2f}")
+    if not quick:
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        pd.concat([against, scaling]).to_csv(RESULTS, index=False, float_format="%.6g")
+
+
+if __name__ == "__main__":
+    main()
