@@ -2,6 +2,7 @@
 
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.lvq import GLVQ, GMLVQ
+from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
 from lvqrej.thresholds import accuracy_reject_curve
 
@@ -10,6 +11,7 @@ __all__ = [
     "GLVQ",
     "GMLVQ",
     "DecisionDistance",
+    "ProbabilisticCertainty",
     "PrototypeModel",
     "RelativeSimilarity",
     "accuracy_reject_curve",

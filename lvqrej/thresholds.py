@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from kneed import KneeLocator
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
@@ -78,6 +77,8 @@ class AccuracyRejectCurve:
             Kneedle's S: how many mean steps in the reject rate the normalised curve has to sink back
             toward the diagonal after its highest point.
         """
+        from kneed import KneeLocator  # it loads pyplot, which would double the time `import lvqrej` takes
+
         sensitivity = check_number(sensitivity, "sensitivity", low=0, low_open=True)
         rates, accuracies = self.reject_rates, self.accuracies
         vertices = _upper_hull(self.n_rejected, accuracies)
