@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_choice, check_number, describe
+from lvqrej.cells import Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
 
 
@@ -49,6 +51,31 @@ class PrototypeCertainty(Certainty):
         """Return the label of the nearest prototype, of shape (n,)."""
         return self.model.predict(X)
 
+    @abstractmethod
+    def cells(self, theta: float) -> Cells:
+        """Return convex cells whose union is the accepted set r(x) >= theta."""
+
+    @cached_property
+    def _twins(self) -> NDArray[np.bool_]:
+        """Which prototypes coincide in the metric, of shape (m, m)."""
+        return separations(self.model.prototypes, self.model._Lt) == 0
+
+    def _pack(self, kept: NDArray[np.bool_], plus: NDArray[np.intp], **rows: Any) -> Cells:
+        """Pack a table of constraints, one row of the table per cell; `kept` says which entries exist."""
+        m = len(self.model.prototypes)
+        return Cells(
+            metrics=self.model.L[None],
+            sites=self.model.prototypes,
+            site_metric=np.zeros(m, dtype=np.int64),
+            start=np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int64),
+            labels=self.model.class_index[plus].astype(np.int64),
+            site_names=[f"prototype {j} ({label})" for j, label in enumerate(self.model.labels)],
+            **{
+                name: np.ascontiguousarray(np.broadcast_to(row, kept.shape)[kept])
+                for name, row in rows.items()
+            },
+        )
+
     def _nearest_two(self, X: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp], Any, Any]:
         """Return the indices of p+ and p- (the first on a tie) and the distances d+ and d-."""
         distances = self.model.distances(X)
@@ -82,6 +109,37 @@ class RelativeSimilarity(PrototypeCertainty):
         total = d_minus + d_plus
         return np.divide(d_minus - d_plus, total, out=np.zeros_like(total), where=total > 0)
 
+    def cells(self, theta: float) -> Cells:
+        """Return one cell per target prototype p+, an Apollonius ball for each p_j of another class.
+
+        (1 + theta) d(x, p+) <= (1 - theta) d(x, p_j). Their union is exactly {r >= theta}: in the cell of p+ the
+        nearest prototype has p+'s label and is at least as near, and an accepted x lies in the cell of its own
+        nearest prototype. A p+ that coincides with a prototype of another class has no cell; theta > 1 leaves
+        none; theta <= 0 accepts everything, and the cells are the classes' regions.
+
+        >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+        >>> ball = option.cells(0.5)[0].balls[0]
+        >>> ball.centre, round(ball.radius, 4)
+        (array([-1.,  0.]), 1.7321)
+        """
+        theta = max(check_theta(theta), 0.0)
+        other = self.model.class_index != self.model.class_index[:, None]
+        twin = self._twins & other
+        # On a tie the first prototype wins, so at theta = 0 a later one has no region of its own.
+        lost = (twin if theta > 0 else np.tril(twin)).any(axis=1) | (theta > 1)
+        plus = np.flatnonzero(~lost)
+        j = np.arange(len(other))
+        return self._pack(
+            (other & ~twin)[plus],
+            plus,
+            near=plus[:, None],
+            far=j[None],
+            alpha=1 + theta,
+            beta=1 - theta,
+            gamma=0.0,
+            facet=False,
+        )
+
 
 class DecisionDistance(PrototypeCertainty):
     """Distance to the decision boundary, 0 on it and growing without bound away from it.
@@ -109,18 +167,63 @@ class DecisionDistance(PrototypeCertainty):
         super().__init__(model)
         self.norm = check_choice(norm, "norm", ("metric", "euclidean"))
         Lt = self.model._Lt if norm == "metric" else np.eye(self.n_features)
-        P, magnitudes = self.model.prototypes, np.abs(self.model.prototypes)
-        self.separations = squared_distances(P, P, Lt)
-        # A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise.
-        rounding = 4 * np.finfo(float).eps
-        noise = rounding**2 * squared_distances(magnitudes, -magnitudes, np.abs(Lt))
-        self.separations[self.separations <= noise] = 0
+        self.separations = separations(self.model.prototypes, Lt)
 
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return r(x) >= 0, of shape (n,)."""
         plus, minus, d_plus, d_minus = self._nearest_two(X)
         scale = 2 * self.separations[plus, minus]
         return np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=scale > 0)
+
+    def cells(self, theta: float) -> Cells:
+        """Return one cell per ordered pair (p+, p-) of prototypes of different classes, all half-spaces.
+
+        p+ is nearest in its class, p- nearest among the other classes, and d- - d+ >= 2 theta D(p+, p-). The
+        union is {r >= theta}, closed (r jumps where p+ or p- changes). Pairs that coincide have no cell; of
+        prototypes of one class that coincide only the first has; theta <= 0 accepts everything.
+
+        >>> option = DecisionDistance(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+        >>> option.cells(0.25)[0].half_spaces[0].excess(np.array([[0.25, 7.0], [1.0, 7.0]]))
+        array([-1.,  2.])
+        """
+        theta = max(check_theta(theta), 0.0)
+        group = self.model.class_index
+        other = group != group[:, None]
+        twin = self._twins
+        first = ~np.tril(twin & ~other, -1).any(axis=1)
+        crossed = twin & other
+        lost = ~first | (crossed if theta > 0 else np.tril(crossed)).any(axis=1)
+        plus, minus = np.nonzero(other & ~lost[:, None])
+        lead = ~(np.tril(twin, -1)[minus] & other[plus]).any(axis=1)
+        plus, minus = plus[lead], minus[lead]
+        # Entry a of a cell's row: the facet that keeps p+ or p- nearer than p_a, and at a = p+ the margin.
+        a = np.arange(len(group))[None]
+        is_margin = a == plus[:, None]
+        near = np.where(is_margin | ~other[plus], plus[:, None], minus[:, None])
+        far = np.where(is_margin, minus[:, None], a)
+        kept = (a != minus[:, None]) & ~twin[near, far]
+        return self._pack(
+            kept,
+            plus,
+            near=near,
+            far=far,
+            alpha=1.0,
+            beta=1.0,
+            gamma=np.where(is_margin, 2 * theta * self.separations[plus, minus][:, None], 0.0),
+            facet=~is_margin,
+        )
+
+
+def separations(P: NDArray[np.float64], Lt: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return |L (p - q)|^2 between prototypes, of shape (m, m), and 0 where that is nothing but rounding.
+
+    A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise.
+    """
+    result = squared_distances(P, P, Lt)
+    magnitudes = np.abs(P)
+    noise = (4 * np.finfo(float).eps) ** 2 * squared_distances(magnitudes, -magnitudes, np.abs(Lt))
+    result[result <= noise] = 0
+    return result
 
 
 def check_theta(theta: Any) -> float:

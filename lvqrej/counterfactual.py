@@ -1,0 +1,229 @@
+"""Counterfactual explanations of rejects: the nearest accepted input, with a certificate.
+
+`explain` knows nothing of any particular reject option. It asks the option for the cells of its accepted set,
+finds the nearest point of their union, and lets the option itself test every answer, without tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lvqrej._validation import check_choice, check_number, check_samples, describe, feature_names_of
+from lvqrej.cells import Cells, HalfSpace
+from lvqrej.certainty import Certainty, check_theta
+from lvqrej.diagnosis import reason_of
+from lvqrej.explanation import Explanation, Explanations, NoCounterfactualError
+from lvqrej.requirements import Requirements, check_requirements, mad_weights
+from lvqrej.search import PATHS
+from lvqrej.validity import Answers, valid_answers
+
+__all__ = [
+    "Explanation",
+    "Explanations",
+    "NoCounterfactualError",
+    "explain",
+    "explain_per_class",
+    "mad_weights",
+]
+
+Floats = NDArray[np.float64]
+
+#: Samples per task: large enough that starting a task costs nothing, small enough that memory stays flat.
+_CHUNK = 4096
+
+
+def explain(
+    option: Certainty,
+    theta: float,
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    fixed: Any = (),
+    bounds: Any = None,
+    increase_only: Any = (),
+    decrease_only: Any = (),
+    constraints: Any = None,
+    target: Any = None,
+    on_infeasible: str = "raise",
+    n_jobs: int | None = 1,
+    progress: bool = False,
+) -> Any:
+    """Explain rejects: for each sample the nearest accepted input, min sum_k w_k |delta_k| s.t. r(x + delta) >= theta.
+
+    Parameters
+    ----------
+    option : Certainty
+    theta : float
+        The threshold of acceptance.
+    X : array-like of shape (n, d) or (d,)
+        One sample gives one `Explanation`. A sample that is accepted already is its own counterfactual.
+    weights : array-like of shape (d,), optional
+        Positive costs of a unit change (see `mad_weights`); 1 if None.
+    fixed, increase_only, decrease_only : list of features
+        By index or name: features that may not change, or in one direction only.
+    bounds : mapping of feature to (low, high), optional
+        Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost.
+    constraints : (A, b), optional
+        Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,).
+    target : label, optional
+        The class to be accepted as; any if None.
+    on_infeasible : {"raise", "skip"}
+        Whether a sample without a counterfactual raises `NoCounterfactualError` or is marked in `found`, its
+        reason in `reasons`.
+    n_jobs : int, optional
+        Number of parallel jobs, as in joblib; the results do not depend on it.
+    progress : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Explanations, or Explanation for a single sample
+
+    Examples
+    --------
+    >>> from lvqrej.certainty import RelativeSimilarity
+    >>> from lvqrej.prototypes import PrototypeModel
+    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    >>> why = explain(option, 0.6, [0.9, 0.0])
+    >>> why.counterfactual.round(6), round(why.distance, 6), str(why.label)
+    (array([0.666667, 0.      ]), 0.233333, 'a')
+    >>> explain(option, 0.6, [[0.9, 0.0]], target="b").distances.round(6)
+    array([0.433333])
+    """
+    samples, single = _check_samples(option, X)
+    names = feature_names_of(X) or option.feature_names
+    required = check_requirements(
+        option.n_features, names, option.classes, weights=weights, fixed=fixed, bounds=bounds,
+        increase_only=increase_only, decrease_only=decrease_only, constraints=constraints, target=target,
+    )  # fmt: skip
+    theta = check_theta(theta)
+    check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
+    jobs = 1 if n_jobs is None else int(check_number(n_jobs, "n_jobs", integer=True))
+    if jobs == 0:
+        raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
+    union = accepted_set(option, theta, required)
+    chunks = [samples[i : i + _CHUNK] for i in range(0, len(samples), _CHUNK)]
+    answers = _join(_run(option, theta, union, required, chunks, jobs, progress))
+    result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
+    return result[0] if single else result
+
+
+def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: Any) -> dict[Any, Any]:
+    """Explain each sample once per class: what would it cost to be accepted as this one?
+
+    Takes the options of `explain` but `target` and `on_infeasible`: a class that cannot be reached is marked in
+    `found` (for one sample (d,): is None).
+
+    Returns
+    -------
+    dict of label to Explanations (or Explanation for a single sample)
+
+    Examples
+    --------
+    >>> from lvqrej.certainty import RelativeSimilarity
+    >>> from lvqrej.prototypes import PrototypeModel
+    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    >>> {label: why.distance.__round__(6) for label, why in explain_per_class(option, 0.6, [0.9, 0.0]).items()}
+    {'a': 0.233333, 'b': 0.433333}
+    """
+    for name in ("target", "on_infeasible"):
+        if name in options:
+            raise ValueError(
+                f"{name} cannot be given: every class is a target, and what is infeasible is marked"
+            )
+    samples, single = _check_samples(option, X)
+    rows: Any = X if not single else samples
+    result = {}
+    for label in option.classes.tolist():
+        why = explain(option, theta, rows, target=label, on_infeasible="skip", **options)
+        result[label] = why if not single else (why[0] if why.found[0] else None)
+    return result
+
+
+def accepted_set(option: Certainty, theta: float, required: Requirements) -> Any:
+    """Return the option's cells, narrowed to the target class and cut by the linear constraints."""
+    union = option.cells(theta)
+    if required.target is not None:
+        union = union.with_label(required.target)
+    if len(required.b):
+        union = union.narrowed([HalfSpace(-a, b) for a, b in zip(required.A, required.b, strict=True)])
+    return union
+
+
+def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
+    if not isinstance(option, Certainty):
+        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
+    single = np.ndim(X) == 1
+    rows = np.asarray(X)[None] if single else X
+    return check_samples(rows, option.n_features, allow_empty=True), single
+
+
+def _run(
+    option: Certainty,
+    theta: float,
+    union: Cells,
+    required: Requirements,
+    chunks: list[Floats],
+    jobs: int,
+    progress: bool,
+) -> list[Answers]:
+    """Answer all chunks, in this process or in several."""
+    bar: Any = list
+    if progress:
+        from tqdm.auto import tqdm
+
+        def bar(answers: Any) -> list[Answers]:
+            return list(tqdm(answers, total=len(chunks), desc="explain", unit="chunk"))
+
+    if jobs == 1 or len(chunks) <= 1:
+        return bar(valid_answers(option, theta, union, required, chunk) for chunk in chunks)
+    from joblib import Parallel, delayed
+
+    tasks = (delayed(valid_answers)(option, theta, union, required, chunk) for chunk in chunks)
+    return bar(Parallel(n_jobs=jobs, return_as="generator")(tasks))
+
+
+def _join(parts: list[Answers]) -> Answers:
+    if len(parts) == 1:
+        return parts[0]
+    return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _explanations(
+    option: Certainty,
+    theta: float,
+    union: Any,
+    required: Requirements,
+    samples: Floats,
+    answers: Answers,
+    on_infeasible: str,
+    single: bool,
+) -> Explanations:
+    """Assemble the result; find the reasons of what has no answer."""
+    reasons = {}
+    for i in np.flatnonzero(~answers.found):
+        who = "" if single else f"sample {i}: "
+        reasons[int(i)] = who + reason_of(option, theta, samples[i], required)
+        if on_infeasible == "raise":
+            raise NoCounterfactualError(reasons[int(i)])
+    return Explanations(
+        samples=samples,
+        counterfactuals=answers.points,
+        distances=answers.distances,
+        lower_bounds=answers.bounds,
+        certainties_before=answers.certainties_before,
+        certainties=answers.certainties,
+        labels=answers.labels,
+        found=answers.found,
+        reasons=reasons,
+        paths=[PATHS[code] for code in answers.paths],
+        theta=theta,
+        feature_names=required.names,
+        certainty_name=option.name,
+        _cells=answers.cells,
+        _union=union,
+        _box=required.box,
+    )

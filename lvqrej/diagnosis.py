@@ -1,0 +1,80 @@
+"""Why there is no counterfactual: the smallest relaxation of the requirements that would allow one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvqrej.certainty import Certainty
+from lvqrej.requirements import Requirements
+
+Floats = NDArray[np.float64]
+
+
+def reason_of(option: Certainty, theta: float, x: Floats, required: Requirements) -> str:
+    """Return a sentence that names the requirement at fault for a sample without a counterfactual."""
+    goal = f"a {option.name} of {theta:g}"
+    if not _possible(option, theta, x, required.without(required.groups())):
+        limit = _largest_threshold(option, theta, x, required.without(required.groups()))
+        return f"no input reaches {goal}{limit}: lower theta"
+    groups = required.groups()
+    for size in range(1, len(groups) + 1):
+        helpful = [
+            names
+            for names in combinations(groups, size)
+            if _possible(option, theta, x, required.without(names))
+        ]
+        if helpful:
+            break
+    blames = [
+        " and ".join(_blame(option, theta, x, required, name, size) for name in names) for names in helpful
+    ]
+    limit = _largest_threshold(option, theta, x, required)
+    return f"{_given(required, option)} no input reaches {goal}{limit}; one exists without {', or without '.join(blames)}"
+
+
+def _given(required: Requirements, option: Certainty) -> str:
+    return "with " + ", ".join(required.groups())
+
+
+def _blame(option: Certainty, theta: float, x: Floats, required: Requirements, group: str, size: int) -> str:
+    """Name a group of requirements, or the single feature of it whose requirement is enough to drop."""
+    if group == "target":
+        return f"the target {option.classes.tolist()[required.target]!r}"  # type: ignore[index]
+    if group == "constraints":
+        return "the linear constraints"
+    features = required.features_of(group)
+    if size == 1 and len(features) > 1:
+        enough = [k for k in features if _possible(option, theta, x, required.without([group], k))]
+        features = enough or features
+        joint = " or " if enough else ", "
+    else:
+        joint = ", "
+    words = {"bounds": "bounds on", "fixed": "fixing", "increase_only": "increase_only of"}
+    return f"{words.get(group, 'decrease_only of')} {joint.join(required.names[k] for k in features)}"
+
+
+def _possible(option: Certainty, theta: float, x: Floats, required: Requirements) -> bool:
+    """Return whether the sample has a valid counterfactual under these requirements."""
+    from lvqrej.counterfactual import accepted_set
+    from lvqrej.validity import valid_answers
+
+    union: Any = accepted_set(option, theta, required)
+    return bool(valid_answers(option, theta, union, required, x[None]).found[0])
+
+
+def _largest_threshold(option: Certainty, theta: float, x: Floats, required: Requirements) -> str:
+    """Say which threshold could be reached, by bisection below theta; nothing if none can."""
+    low, high = min(0.0, theta - 1.0), theta
+    if not _possible(option, low, x, required):
+        return ""
+    for _ in range(24):
+        middle = (low + high) / 2
+        if _possible(option, middle, x, required):
+            low = middle
+        else:
+            high = middle
+    return f" (the largest threshold that can be reached is about {low:.4g})"
