@@ -73,15 +73,21 @@ def quieten_theme(app: Sphinx, config: Config) -> None:
     config.html_theme_options["logo"] = {"text": config.html_title}
 
 
-def drop_live_code(
+def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Leave out the scripts of sphinx-thebe: unused here, they fetch from another host and log an error."""
+    """Leave out the scripts of sphinx-thebe, and give the entries of the bibliography the role of list items.
+
+    The scripts are of no use here, would fetch from another host and log an error; the role that docutils
+    gives to entries is not allowed in a list.
+    """
     context["script_files"] = [
         script
         for script in context["script_files"]
         if "thebe" not in f"{script.filename} {script.attributes.get('body')}".lower()
     ]
+    if "body" in context:
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
 
 
 class VersionTable(Directive):
@@ -159,15 +165,38 @@ def publish_figures(app: Sphinx, error: Exception | None) -> None:
     (target / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
+def remove_gone_pages(app: Sphinx, error: Exception | None) -> None:
+    """Delete the pages of an earlier build whose source has left the book."""
+    if error is None and app.builder.name == "html":
+        for page in Path(app.outdir).glob("[!_]*/**/*.html"):
+            if page.relative_to(app.outdir).with_suffix("").as_posix() not in app.env.found_docs:
+                page.unlink()
+
+
+def escape_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Let a docstring write a norm as |x|: Sphinx would take the bars for a substitution."""
+    for number, line in enumerate(lines):
+        if "``" not in line and not line.lstrip().startswith((">>>", "...")):
+            lines[number] = line.replace("|", "\\|")
+
+
+def skip_inherited(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out of the reference what scikit-learn generates on its estimators."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     app.add_config_value("lvqrej_content", "", "env")
+    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-skip-member", skip_inherited)
     app.connect("config-inited", key_execution_on_content)
     app.connect("config-inited", derive_links)
     app.connect("config-inited", quieten_theme)
-    app.connect("html-page-context", drop_live_code)
+    app.connect("html-page-context", mend_page)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)
+    app.connect("build-finished", remove_gone_pages)
     app.add_css_file("lvqrej.css")
     app.add_directive("versions", VersionTable)
     app.add_directive("checks", CheckTable)

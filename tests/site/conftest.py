@@ -1,0 +1,62 @@
+"""The site over a loopback server below a sub-path, and one browser for all of its pages."""
+
+import threading
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from browser import chromium
+from pages import CHAPTERS, PAGES, PROSE, SITE
+from visit import DESKTOP, PREFIX, glance, study
+
+
+def pytest_generate_tests(metafunc):
+    for name, values in (("page", PAGES), ("prose", PROSE), ("chapter", CHAPTERS)):
+        if name in metafunc.fixturenames:
+            if not values:
+                raise pytest.UsageError(f"no pages in {SITE}: build the book first (make book)")
+            metafunc.parametrize(name, values)
+
+
+class SubPath(SimpleHTTPRequestHandler):
+    """Serve the site below `PREFIX` and nothing anywhere else."""
+
+    def translate_path(self, path):
+        if not path.startswith(PREFIX):
+            return str(SITE / "not-below-the-sub-path")
+        return super().translate_path("/" + path.removeprefix(PREFIX))
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="session")
+def address():
+    """Return the address below which the site is served."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SubPath, directory=str(SITE))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}{PREFIX}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def context():
+    """Return the browser window that all visits share."""
+    with chromium() as browser:
+        context = browser.new_context(viewport=DESKTOP)
+        context.set_default_timeout(60_000)
+        yield context
+
+
+@pytest.fixture(scope="session")
+def studied(context, address):
+    """Return a function that studies a page once and remembers what it saw."""
+    return cache(lambda page: study(context, address + page))
+
+
+@pytest.fixture(scope="session")
+def from_disk(context):
+    """Return a function that glances at a page opened as a file, once."""
+    return cache(lambda page: glance(context, (SITE / page).as_uri()))

@@ -1,0 +1,80 @@
+"""Every page in a real browser: it loads whole, is typeset, fits a phone and can be read by everyone."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from pages import CONFIG, SITE, soup
+from visit import PHONE, weight
+
+MEGABYTE = 1e6
+
+
+def test_loads_without_error_below_a_sub_path(page, studied):
+    assert studied(page).errors == []
+
+
+def test_loads_without_error_from_a_file(page, from_disk):
+    assert from_disk(page).errors == []
+
+
+def test_asks_no_other_host(page, studied, from_disk, address):
+    asked = {url for url in studied(page).requests + from_disk(page).requests if not url.startswith("data:")}
+    assert {url for url in asked if not url.startswith((address, SITE.as_uri()))} == set()
+
+
+def test_mathematics_is_typeset(page, studied, from_disk):
+    assert studied(page).untypeset == []
+    assert from_disk(page).untypeset == []
+
+
+def test_fits_a_phone(page, studied):
+    assert studied(page).overflowing == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_readable(page, scheme, studied):
+    background, text = studied(page).luminance[scheme]
+    assert (background > 0.8) if scheme == "light" else (background < 0.1)
+    assert (max(background, text) + 0.05) / (min(background, text) + 0.05) >= 7
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(page, scheme, studied):
+    assert studied(page).violations[scheme] == []
+
+
+def test_weighs_at_most_two_megabytes(page, studied):
+    assert weight(studied(page).requests) <= 2 * MEGABYTE
+
+
+def test_front_door_leads_to_the_welcome_page(context, address):
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_url("**/book/welcome.html")
+    assert CONFIG["title"] in page.title()
+    page.close()
+
+
+def test_phone_navigation_opens_and_leads_on(context, address, chapter):
+    page = context.new_page()
+    page.set_viewport_size(PHONE)
+    page.goto(address + chapter)
+    link = page.locator(".bd-sidebar-primary a.reference.internal, dialog a.reference.internal").get_by_text(
+        "Notation"
+    )
+    assert not link.first.is_visible()
+    page.locator("button.primary-toggle:visible").click()
+    link.first.click()
+    page.wait_for_url("**/book/notation.html")
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_search_finds_a_page(context, address, scheme):
+    title = soup("book/notation.html").h1.find(string=True)
+    page = context.new_page()
+    page.goto({"http": address, "file": f"{SITE.as_uri()}/"}[scheme] + f"search.html?q={title}")
+    found = page.locator("#search-results a[href*='notation.html']")
+    found.first.wait_for()
+    assert urlsplit(found.first.get_attribute("href")).path.endswith("book/notation.html")
+    page.close()

@@ -1,0 +1,148 @@
+"""One visit of a page in the browser gathers every fact that the tests judge."""
+
+import gzip
+from dataclasses import dataclass, field
+from functools import cache
+from urllib.parse import unquote, urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from pages import SITE
+
+#: Where the tests' server keeps the site: not at its root.
+PREFIX = "/some/sub-path/"
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+# A formula is hundreds of elements that inherit the colour of the text around it.
+PARTS = {"exclude": [["mjx-container"]]}
+# With `preload` axe-core itself requests style sheets, by wrong addresses. Only colours depend on the scheme.
+AXE = {
+    "light": {"preload": False},
+    "dark": {"preload": False, "runOnly": ["color-contrast"]},
+}
+STILL = "* { transition: none !important; animation: none !important; }"
+
+# Folded solutions and code are content too.
+UNFOLD = """() => {
+  document.querySelectorAll('details').forEach(part => { part.open = true; });
+  document.querySelectorAll('.toggle-hidden').forEach(part => part.classList.remove('toggle-hidden'));
+}"""
+
+# Formulas without typeset output, formulas in error, and TeX or MyST left in the text outside code.
+UNTYPESET = r"""() => {
+  const found = [];
+  for (const formula of document.querySelectorAll('main .math')) {
+    if (!formula.querySelector('mjx-container')) found.push(formula.textContent.trim());
+  }
+  document.querySelectorAll('mjx-merror, [data-mjx-error]').forEach(part => found.push(part.textContent));
+  const raw = /\\[([]|\$\$|\\[a-zA-Z]+\s*\{|\\begin\b|\$[^$\s][^$]*\\[^$]*\$|\{[a-z:]+\}`|^:::/;
+  const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    if (!text.parentElement.closest('pre, code, script, style, mjx-container') && raw.test(text.data)) {
+      found.push(text.data.trim());
+    }
+  }
+  return found;
+}"""
+
+# What sticks out of the screen and cannot be reached by scrolling a box of its own.
+OVERFLOWING = """() => {
+  const found = [];
+  const HIDDEN = 'mjx-assistive-mml, .bd-sidebar-secondary';
+  const width = document.documentElement.scrollWidth;
+  if (width > innerWidth) found.push(`the page is ${width} pixels wide`);
+  for (const part of document.querySelectorAll('main *')) {
+    if (part.getBoundingClientRect().right <= innerWidth + 1 || part.closest(HIDDEN)) continue;
+    let box = part.parentElement;
+    while (box && !['auto', 'scroll'].includes(getComputedStyle(box).overflowX)) box = box.parentElement;
+    if (!box || box.getBoundingClientRect().right > innerWidth + 1) found.push(part.outerHTML.slice(0, 120));
+  }
+  return found;
+}"""
+
+# Relative luminance (WCAG 2) of the page's background and of its running text.
+LUMINANCE = """() => {
+  const luminance = colour => {
+    const channels = colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+      .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2];
+  };
+  const colour = (part, property) => luminance(getComputedStyle(part)[property]);
+  const text = document.querySelector('article p') ?? document.querySelector('main');
+  return [colour(document.body, 'backgroundColor'), colour(text, 'color')];
+}"""
+
+
+@dataclass
+class Visit:
+    """What a reader's browser met on one page."""
+
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    untypeset: list[str] = field(default_factory=list)
+    overflowing: list[str] = field(default_factory=list)
+    luminance: dict[str, list[float]] = field(default_factory=dict)
+    violations: dict[str, list[str]] = field(default_factory=dict)
+
+
+def open_page(context, url, visit):
+    """Open `url`, noting errors and requests, and wait until its mathematics is typeset."""
+    page = context.new_page()
+    page.on("console", lambda message: message.type == "error" and visit.errors.append(message.text))
+    page.on("pageerror", lambda error: visit.errors.append(str(error)))
+    page.on("request", lambda request: visit.requests.append(request.url))
+    page.on("requestfailed", lambda request: visit.errors.append(f"failed: {request.url}"))
+    page.on(
+        "response",
+        lambda answer: answer.status >= 400 and visit.errors.append(f"{answer.status}: {answer.url}"),
+    )
+    page.goto(url, wait_until="load")
+    page.evaluate("() => window.MathJax?.startup?.promise")
+    return page
+
+
+def glance(context, url):
+    """Visit a page only to see whether it loads whole and its mathematics is typeset."""
+    visit = Visit()
+    page = open_page(context, url, visit)
+    visit.untypeset = page.evaluate(UNTYPESET)
+    page.close()
+    return visit
+
+
+def study(context, url):
+    """Visit a page and judge it in both colour schemes, on a desktop and on a phone."""
+    visit = Visit()
+    page = open_page(context, url, visit)
+    page.add_style_tag(content=STILL)
+    page.evaluate(UNFOLD)
+    visit.untypeset = page.evaluate(UNTYPESET)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+        visit.luminance[scheme] = page.evaluate(LUMINANCE)
+        visit.violations[scheme] = _serious(Axe().run(page, context=PARTS, options=AXE[scheme]).response)
+    page.set_viewport_size(PHONE)
+    visit.overflowing = page.evaluate(OVERFLOWING)
+    page.close()
+    return visit
+
+
+def _serious(response):
+    return [
+        f"{violation['id']}: {node['html'][:160]} {node['failureSummary']}"
+        for violation in response["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+
+
+def weight(urls):
+    """Return the compressed bytes of everything a page requests from the served site."""
+    paths = {unquote(urlsplit(url).path) for url in urls if url.startswith("http")}
+    return sum(_compressed(path.removeprefix(PREFIX)) for path in paths)
+
+
+@cache
+def _compressed(path):
+    return len(gzip.compress((SITE / path).read_bytes()))
