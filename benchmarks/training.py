@@ -65,14 +65,15 @@ def cost(model, X, y):
     return float(np.mean(1 / (1 + np.exp(-2 * (plus - minus) / (plus + minus)))))
 
 
-def timed_fit(model, X, y, repeats):
-    """Return the fitted model and the shortest of `repeats` times."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        model.fit(X, y)
-        seconds.append(time.perf_counter() - start)
-    return model, min(seconds)
+def timed_fits(models, X, y, repeats):
+    """Fit the models in turns, so that all meet the same load, and return the median seconds of each."""
+    seconds = np.empty((repeats, len(models)))
+    for i in range(repeats):
+        for j, model in enumerate(models):
+            start = time.perf_counter()
+            model.fit(X, y)
+            seconds[i, j] = time.perf_counter() - start
+    return np.median(seconds, axis=0)
 
 
 def compare(quick):
@@ -80,9 +81,9 @@ def compare(quick):
     for data, X, y in datasets(quick):
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
         for name, (ours, theirs) in PAIRS.items():
-            repeats = 5 if len(X) < 10_000 else 1
-            new, seconds = timed_fit(ours(random_state=0), X_train, y_train, repeats)
-            old, old_seconds = timed_fit(theirs(random_state=0), X_train, y_train, repeats)
+            new, old = ours(random_state=0), theirs(random_state=0)
+            repeats = 15 if len(X) < 10_000 else 1
+            seconds, old_seconds = timed_fits([new, old], X_train, y_train, repeats)
             yield {
                 "part": "against sklearn-lvq",
                 "data": data,
@@ -100,10 +101,11 @@ def compare(quick):
 
 
 def scale(quick):
-    """Yield one row per number of samples: seconds per pass over the data, peak memory beyond the data."""
+    """Yield one row per number of samples: seconds, iterations, peak memory beyond the data."""
     for n in (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)[: 4 if quick else None]:
         X, y = synthetic(n)
-        model, seconds = timed_fit(GMLVQ(), X, y, repeats=3)
+        model = GMLVQ()
+        (seconds,) = timed_fits([model], X, y, repeats=3)
         tracemalloc.start()
         model.fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]

@@ -14,8 +14,9 @@ Array = NDArray[np.float64]
 
 #: Rows whose projections are held at once: they stay in the cache, and memory does not grow with them.
 CHUNK = 2048
-#: A relative decrease of the cost that counts as none.
+#: A relative decrease of the cost that counts as none: of one iteration, of a fresh start.
 LEAST_GAIN = 1e-10
+LEAST_GAIN_OF_A_START = 1e-7
 
 
 @njit(cache=True)
@@ -208,5 +209,5 @@ def minimise(
         )
         gained = cost - result.fun
         v, cost, n_iter = result.x, result.fun, n_iter + result.nit
-        converged = np.abs(result.jac).max() <= gtol or gained <= LEAST_GAIN * abs(cost)
+        converged = np.abs(result.jac).max() <= gtol or gained <= LEAST_GAIN_OF_A_START * abs(cost)
     return Solution(*split(v), cost, n_iter, bool(converged))

@@ -1,0 +1,253 @@
+"""PrototypeModel.of: what it reads off other models agrees with what they do themselves."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn_lvq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PowerTransformer, RobustScaler, StandardScaler
+
+from lvqrej.lvq import GLVQ, GMLVQ
+from lvqrej.prototypes import PrototypeModel, squared_distances
+from lvqrej.wrapping import affine_scale_of, metric_of
+
+RNG = np.random.default_rng(0)
+P, LABELS, L = RNG.normal(size=(4, 3)), np.array(["a", "b", "a", "b"]), RNG.normal(size=(2, 3))
+X = RNG.normal(size=(50, 3))
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+def by_definition(X, P, L):
+    return np.array([[np.sum((L @ (x - p)) ** 2) for p in P] for x in X])
+
+
+def fitted(kind, **attributes):
+    """Return a sklearn-lvq model with its fitted attributes set by hand."""
+    model = getattr(sklearn_lvq, kind)()
+    model.__dict__.update({"w_": P, "c_w_": LABELS, "classes_": np.array(["a", "b"])} | attributes)
+    return model
+
+
+class Sklvq(BaseEstimator):
+    """The fitted attributes of sklvq's models, whose labels are positions in `classes_`."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def fit(self, X, y):
+        raise NotImplementedError
+
+
+def sklvq(**attributes):
+    labels = np.array([0, 1, 0, 1])
+    return Sklvq(
+        prototypes_=P,
+        prototypes_labels_=labels,
+        classes_=np.array(["a", "b"]),
+        n_features_in_=3,
+        **attributes,
+    )
+
+
+def test_distances_are_their_definition_also_for_deficient_rank():
+    for matrix in (L, np.vstack([L, L]), np.eye(3)):
+        model = PrototypeModel(P, LABELS, matrix)
+        np.testing.assert_allclose(model.distances(X), by_definition(X, P, matrix), rtol=1e-12)
+
+
+def test_one_sample_has_the_same_bits_as_in_a_batch():
+    model = PrototypeModel(P, LABELS, L)
+    alone = np.vstack([model.distances(x[None]) for x in X])
+    np.testing.assert_array_equal(alone, model.distances(X))
+
+
+def test_compiled_loop_is_its_python():
+    python = getattr(squared_distances, "py_func", squared_distances)
+    np.testing.assert_allclose(python(X[:5], P, L.T.copy()), by_definition(X[:5], P, L), rtol=1e-12)
+
+
+def test_duplicate_prototypes_are_allowed_and_the_first_wins_a_tie():
+    model = PrototypeModel([[0.0, 0], [0, 0], [1, 0]], ["b", "a", "a"])
+    assert model.predict([[0, 0], [0.5, 3]]).tolist() == ["b", "b"]
+
+
+@pytest.mark.parametrize(
+    "estimator", [GLVQ(2, random_state=0), GMLVQ(2, random_state=0), GMLVQ(initialdim=2)]
+)
+def test_of_own_estimators(estimator, wine):
+    X, y = wine
+    estimator.fit(X, y)
+    model = PrototypeModel.of(estimator)
+    np.testing.assert_array_equal(model.distances(X), estimator._compute_distance(X))
+    np.testing.assert_array_equal(model.predict(X), estimator.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "squared"),
+    [
+        ("GlvqModel", {}, False),
+        ("GmlvqModel", {"omega_": L}, True),
+        ("GrlvqModel", {"lambda_": np.array([0.2, 0.0, 0.8])}, True),
+        ("GrmlvqModel", {"omega_": L, "lambda_": np.array([0.2, 0.3, 0.5])}, True),
+    ],
+)
+def test_of_sklearn_lvq(kind, attributes, squared):
+    estimator = fitted(kind, **attributes)
+    model = PrototypeModel.of(estimator)
+    theirs = estimator._compute_distance(X)
+    np.testing.assert_allclose(model.distances(X), theirs if squared else theirs**2, rtol=1e-10)
+    np.testing.assert_array_equal(model.predict(X), LABELS[theirs.argmin(axis=1)])
+
+
+def test_learned_matrix_is_not_lost_although_the_class_is_also_one_without():
+    estimator = fitted("GmlvqModel", omega_=L)
+    assert isinstance(estimator, sklearn_lvq.GlvqModel)
+    np.testing.assert_array_equal(PrototypeModel.of(estimator).L, L)
+
+
+def test_of_sklvq():
+    plain = PrototypeModel.of(sklvq())
+    assert plain.labels.tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(plain.L, np.eye(3))
+    matrix = PrototypeModel.of(sklvq(omega_=L, lambda_=L.T @ L))
+    differences = X[:, None, :] - P
+    expected = np.einsum("nmi,ij,nmj->nm", differences, L.T @ L, differences)
+    np.testing.assert_allclose(matrix.distances(X), expected, rtol=1e-10)
+
+
+def test_of_arrays_and_of_itself():
+    model = PrototypeModel.of((P, LABELS, L))
+    np.testing.assert_array_equal(model.L, L)
+    assert PrototypeModel.of(model) is model
+    np.testing.assert_array_equal(PrototypeModel.of((P, LABELS)).L, np.eye(3))
+
+
+SCALERS = {
+    "standard": StandardScaler(),
+    "uncentred": StandardScaler(with_mean=False),
+    "unscaled": StandardScaler(with_std=False),
+    "minmax": MinMaxScaler((-1, 3)),
+    "maxabs": MaxAbsScaler(),
+    "robust": RobustScaler(),
+    "robust uncentred": RobustScaler(with_centering=False),
+    "robust unscaled": RobustScaler(with_scaling=False),
+    "passthrough": "passthrough",
+}
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(
+    st.lists(st.sampled_from(sorted(SCALERS)), max_size=3),
+    st.integers(0, 10**6),
+    st.booleans(),
+)
+def test_folding_gives_the_pipelines_own_distances(names, seed, matrix):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 3)) * 10.0 ** rng.integers(-3, 4, size=3) + rng.normal(size=3) * 10
+    steps = [(f"{i}", SCALERS[name]) for i, name in enumerate(names)]
+    pipeline = Pipeline([*steps, ("model", (GMLVQ if matrix else GLVQ)(max_iter=10**4))])
+    pipeline.fit(X, rng.permutation(np.arange(20) % 2))
+    scaled = pipeline[:-1].transform(X) if names else X
+    model = PrototypeModel.of(pipeline)
+    own = pipeline[-1]._compute_distance(scaled)
+    np.testing.assert_allclose(model.distances(X), own, rtol=1e-6, atol=1e-9 * own.max())
+    scale, shift = affine_scale_of(pipeline)
+    np.testing.assert_allclose((X - shift) / scale, scaled, rtol=1e-9, atol=1e-9 * np.abs(scaled).max())
+
+
+@pytest.mark.parametrize("estimator", [GLVQ(), GMLVQ()])
+def test_folded_model_predicts_as_the_pipeline(estimator, wine):
+    X, y = wine
+    pipeline = make_pipeline(MinMaxScaler(), StandardScaler(), estimator).fit(X, y)
+    np.testing.assert_array_equal(PrototypeModel.of(pipeline).predict(X), pipeline.predict(X))
+
+
+def test_constant_feature_is_folded():
+    X = np.column_stack([[0.0, 1, 5, 6], [7.0] * 4])
+    pipeline = make_pipeline(StandardScaler(), GLVQ()).fit(X, [0, 0, 1, 1])
+    np.testing.assert_allclose(PrototypeModel.of(pipeline).prototypes[:, 1], 7)
+
+
+def test_feature_names_come_from_the_first_step(wine):
+    X, y = wine
+    frame = pd.DataFrame(X, columns=load_wine().feature_names)
+    assert PrototypeModel.of(GMLVQ().fit(frame, y)).feature_names == list(frame)
+    pipeline = make_pipeline(StandardScaler(), GMLVQ()).fit(frame, y)
+    assert PrototypeModel.of(pipeline).feature_names == list(frame)
+    pipeline = make_pipeline("passthrough", StandardScaler(), GMLVQ()).fit(frame, y)
+    assert PrototypeModel.of(pipeline).feature_names == list(frame)
+    assert PrototypeModel.of(GMLVQ().fit(X, y)).feature_names is None
+
+
+@pytest.mark.parametrize("step", [PCA(2), PowerTransformer()])
+def test_step_that_is_no_scaler_is_named(step, wine):
+    pipeline = Pipeline([("odd", step), ("model", GLVQ())]).fit(*wine)
+    with pytest.raises(ValueError, match=f"found step 'odd', a {type(step).__name__}"):
+        PrototypeModel.of(pipeline)
+
+
+def test_clipping_step_is_named(wine):
+    pipeline = Pipeline([("clipped", MinMaxScaler(clip=True)), ("model", GLVQ())]).fit(*wine)
+    with pytest.raises(ValueError, match="must not clip; found step 'clipped', a MinMaxScaler"):
+        PrototypeModel.of(pipeline)
+
+
+@pytest.mark.parametrize(
+    "unfitted", [GLVQ(), GMLVQ(), sklearn_lvq.GmlvqModel(), make_pipeline(StandardScaler(), GLVQ()), Sklvq()]
+)
+def test_unfitted_models_say_so(unfitted):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        PrototypeModel.of(unfitted)
+
+
+def test_unfitted_scaler_before_a_fitted_model_says_so(wine):
+    X, y = wine
+    with pytest.raises(NotFittedError, match="StandardScaler"):
+        PrototypeModel.of(Pipeline([("scale", StandardScaler()), ("model", GLVQ().fit(X, y))]))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (3, "x must be a PrototypeModel, a fitted LVQ estimator.*found 3 of type int"),
+        ((P,), r"tuple \(prototypes, labels\)"),
+        (LogisticRegression().fit(X, X[:, 0] > 0), "found a fitted LogisticRegression"),
+        (fitted("LgmlvqModel", omegas_=[L, L]), "one metric for all prototypes; found a LgmlvqModel"),
+        (sklvq(omega_=np.stack([L, L])), "one metric for all prototypes"),
+        (fitted("GrlvqModel", lambda_=np.array([-1.0, 1, 1])), r"relevances of at least 0; found -1.0"),
+        (
+            fitted("GlvqModel", classes_=np.array(["a", "b", "c"])),
+            r"a prototype of each class; found none of",
+        ),
+        (fitted("GlvqModel", c_w_=np.array(["a"] * 4), classes_=np.array(["a"])), "at least two classes"),
+        ((P, LABELS[:2]), r"one entry per prototype \(4\); found shape \(2,\)"),
+        ((P, LABELS, np.eye(2)), "L must have 3 features; found 2"),
+        ((P * np.nan, LABELS), "prototypes must be finite"),
+        ((P, ["a"] * 4), "at least two classes"),
+    ],
+)
+def test_what_cannot_be_wrapped_is_named(x, message):
+    with pytest.raises(ValueError, match=message):
+        PrototypeModel.of(x)
+
+
+def test_feature_names_must_fit():
+    with pytest.raises(ValueError, match="feature_names must have 3 entries; found 1"):
+        PrototypeModel(P, LABELS, feature_names=["one"])
+
+
+def test_metric_of_what_has_none_is_the_identity():
+    assert metric_of(SimpleNamespace()) is None
