@@ -170,7 +170,7 @@ def _register(
     entry = {"id": id, "caption": caption, **record, "formats": [*files, "csv"]}
     described = (json.dumps(entry, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
     for suffix, content in {**files, "csv": csv, "json": described}.items():
-        unfinished = directory / f".{id}.{suffix}"
+        unfinished = directory / f"{id}.{suffix}.part"
         unfinished.write_bytes(content)
         unfinished.replace(directory / f"{id}.{suffix}")
     return directory
