@@ -116,8 +116,7 @@ def test_a_figure_is_exported_with_its_record(folder):
         "formats": ["svg", "pdf", "png", "csv"],
     }
     assert record == {**expected, **WORDS}
-    exported = pd.read_csv(folder / "fig-line.csv", float_precision="round_trip")
-    pd.testing.assert_frame_equal(exported, DATA, check_exact=True)
+    assert (folder / "fig-line.csv").read_bytes() == b"x,y\n0.0,1\n0.3333333333333333,2\n"
 
 
 def test_two_exports_are_the_same_bytes(folder):
@@ -163,7 +162,7 @@ def test_in_the_book_numbers_align_right_and_bars_are_escaped(folder):
 def test_a_table_is_exported_in_full_precision(folder):
     figures.table(DATA, "tab-line", caption=WORDS["caption"], digits=1)
     assert {file.name for file in folder.iterdir()} == {"tab-line.csv", "tab-line.json"}
-    assert pd.read_csv(folder / "tab-line.csv", float_precision="round_trip").x[1] == 1 / 3
+    assert float((folder / "tab-line.csv").read_text().splitlines()[2].split(",")[0]) == 1 / 3
     assert json.loads((folder / "tab-line.json").read_text())["formats"] == ["csv"]
 
 
