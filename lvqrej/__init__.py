@@ -1,6 +1,14 @@
 """Reject options of learning vector quantization classifiers, explained by certified counterfactuals."""
 
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
+from lvqrej.counterfactual import (
+    Explanation,
+    Explanations,
+    NoCounterfactualError,
+    explain,
+    explain_per_class,
+    mad_weights,
+)
 from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
@@ -11,8 +19,14 @@ __all__ = [
     "GLVQ",
     "GMLVQ",
     "DecisionDistance",
+    "Explanation",
+    "Explanations",
+    "NoCounterfactualError",
     "ProbabilisticCertainty",
     "PrototypeModel",
     "RelativeSimilarity",
     "accuracy_reject_curve",
+    "explain",
+    "explain_per_class",
+    "mad_weights",
 ]
