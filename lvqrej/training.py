@@ -190,8 +190,10 @@ def minimise(
         cost, gradient = problem.cost_and_gradient(*split(v))
         return cost, gradient.ravel()
 
-    def after_iteration(intermediate_result: OptimizeResult) -> None:
-        if watch is not None:
+    callback = None  # calling one takes SciPy longer than an iteration on few samples
+    if watch is not None:
+
+        def callback(intermediate_result: OptimizeResult) -> None:
             watch(intermediate_result.fun, *split(intermediate_result.x))
 
     v = (P if L is None else np.concatenate([P, L])).ravel()
@@ -205,7 +207,7 @@ def minimise(
             "maxfun": 100 * max_iter,
         }
         result = minimize(
-            cost_and_gradient, v, jac=True, method="L-BFGS-B", options=options, callback=after_iteration
+            cost_and_gradient, v, jac=True, method="L-BFGS-B", options=options, callback=callback
         )
         gained = cost - result.fun
         v, cost, n_iter = result.x, result.fun, n_iter + result.nit
