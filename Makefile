@@ -4,6 +4,8 @@ BIN := .venv/bin
 PACKAGE := lvqrej
 CODE := $(PACKAGE) tests benchmarks book/_ext
 NOTEBOOKS := $(wildcard notebooks/*.md)
+# Cells are read in a column of about 80 characters.
+CELL_FORMAT := --line-length 80
 SITE := _build/html/index.html
 
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
@@ -24,7 +26,8 @@ test: lint unit notebooks site ## everything that has to hold: lint, types, unit
 
 lint: env _build/notebooks/made
 	$(BIN)/ruff check $(CODE) _build/notebooks
-	$(BIN)/ruff format --check $(CODE) _build/notebooks
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff format --check $(CELL_FORMAT) _build/notebooks
 	$(BIN)/mypy
 
 # Compiled loops are invisible to the coverage tool, so the engine's tests run a second time uncompiled.
@@ -75,7 +78,7 @@ lock: ## pin the complete environment anew (needs uv)
 
 format: env ## format code and notebooks
 	$(BIN)/ruff check --fix --quiet $(CODE); $(BIN)/ruff format $(CODE)
-	$(BIN)/jupytext --quiet --pipe '$(BIN)/ruff format --stdin-filename cell.py -' $(NOTEBOOKS)
+	$(BIN)/jupytext --quiet --pipe '$(BIN)/ruff format $(CELL_FORMAT) --stdin-filename cell.py -' $(NOTEBOOKS)
 
 clean: ## remove everything that was built, but not the environment
 	rm -rf _build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

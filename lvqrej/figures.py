@@ -25,6 +25,8 @@ from matplotlib.figure import Figure
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: One marker per class, so that colour is never the only sign.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+#: A page shows a figure about 7 inches wide, so that type of 13 points in this width is still legible.
+WIDEST = 10.5
 #: Where figures go while the book is built; the path by which pages refer to it.
 EXPORT_VARIABLE, EXPORT_URI_VARIABLE = "LVQREJ_EXPORT", "LVQREJ_EXPORT_URI"
 
@@ -98,6 +100,11 @@ def show(
     _check(id, "fig", caption, data)
     if not isinstance(figure, Figure):
         raise ValueError(f"figure must be a matplotlib Figure; found {type(figure).__name__}")
+    if figure.get_figwidth() > WIDEST:
+        raise ValueError(
+            f"figure must be at most {WIDEST} inches wide, or its text is too small on a page; "
+            f"found {figure.get_figwidth():g}"
+        )
     if len(alt.split()) < 5 or not alt.rstrip().endswith((".", "?", "!")):
         raise ValueError(f"alt must be a sentence that says what there is to see; found {alt!r}")
     if alt.strip() == caption.strip():
