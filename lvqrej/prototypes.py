@@ -106,8 +106,8 @@ class PrototypeModel:
         >>> X, y = [[0, 10], [2, 10], [0, 50], [2, 50]], ["low", "low", "high", "high"]
         >>> model = PrototypeModel.of(make_pipeline(StandardScaler(), GLVQ()).fit(X, y))
         >>> model.prototypes.round(1)
-        array([[ 1. , 54.1],
-               [ 1. ,  5.9]])
+        array([[ 1. , 58.3],
+               [ 1. ,  1.7]])
         >>> model.predict([[1, 12]])
         array(['low'], dtype='<U4')
         """
