@@ -145,7 +145,8 @@ def download(name: str, folder: str | PathLike[str] | None = None, *, address: s
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
             fetched = Path(temporary) / published.file
-            pooch.HTTPDownloader(timeout=TIMEOUT)(url, str(fetched), None)
+            # Read at once: a streamed answer that is refused would keep its connection open.
+            pooch.HTTPDownloader(timeout=TIMEOUT, stream=False)(url, str(fetched), None)
             _verify(name, fetched)
             os.replace(fetched, target)
     except OSError as error:  # whatever the network or the disk refuses; requests' errors are OSErrors

@@ -122,7 +122,7 @@ def flip_synthetic(random_state: int = 0) -> DataSet:
     description = (
         "Synthetic stand-in for Flip (fibrosis of fatty livers): no row belongs to a patient. Only blood "
         "glucose, BMI and total cholesterol are features the paper names; the other names are chosen here. "
-        f"Values are missing at random; row {outlier} is an outlier (a metabolic crisis). Seed {random_state}."
+        f"Values are missing at random; row {outlier} is an outlier, a metabolic crisis. Seed {random_state}."
     )
     X = X.mask(missing.reshape(n, d))
     return DataSet("flip_synthetic", X, y.astype(np.int64), ("no fibrosis", "fibrosis"), True, description)
@@ -161,7 +161,7 @@ def t21_synthetic(n: int = 50_000, random_state: int = 0) -> DataSet:
     ... above the 95th centile 5 % by definition              77 %                           [6]
     ... reversed a-wave        3.2 %                          66.4 %                         [7]
     nasal bone absent          1.0 % (12 of 1256)             41.9 % (13 of 31)              [8]
-    tricuspid regurgitation    0.9 %                          55.7 %                         [9]
+    tricuspid regurgitation    about 1 %                      about 55 %                     [9]
     PlGF                       1 MoM                          0.72 MoM (at 12 weeks)         [10]
     uterine artery PI          median 1.55                    median 1.42                    [11]
     ========================== ============================== ============================== ==============
@@ -245,7 +245,7 @@ def _scans(rng: np.random.Generator, affected: NDArray[np.bool_]) -> Columns:
     # 0.78 and 0.0089 are the shares that give 3.2 % and 66.4 % over all.
     reversed_wave = rng.random(n) < np.where(altered, 0.78, 0.0089)
     no_bone = rng.random(n) < np.where(affected, 0.419, 0.0096)
-    regurgitation = rng.random(n) < np.where(affected, 0.557, 0.009)
+    regurgitation = rng.random(n) < np.where(affected, 0.55, 0.01)
     return {
         "crown-rump length": (crl, 1),
         "gestational age": (days, 0),
