@@ -148,23 +148,16 @@ def t21_synthetic(n: int = 50_000, random_state: int = 0) -> DataSet:
     The paper names two features, heart rate and weight; the others are those of first-trimester screening.
     Ages of affected mothers follow the risk by age, so that they are older. Published, and used here:
 
-    ========================== ============================== ============================== ==============
-    feature                    unaffected                     trisomy 21                     source
-    ========================== ============================== ============================== ==============
-    maternal age               risk = 1 / (1 + exp(7.330 - 4.211 / (1 + exp(-0.282 (age - 37.23)))))  [1]
-    gestational age            8.052 sqrt(1.037 CRL) + 23.73 days                                      [2]
-    nuchal translucency        CRL-dependent in 95 %,         in 5 %,                        [3]
-                               else median 2.0 mm             else median 3.4 mm
-    fetal heart rate           170 bpm at CRL 35 mm,          above the 95th centile in 10 % [4]
-                               155 bpm at 84 mm
-    ductus venosus PIV         CRL-independent in 3 %         in 85 %                        [5]
-    ... above the 95th centile 5 % by definition              77 %                           [6]
-    ... reversed a-wave        3.2 %                          66.4 %                         [7]
-    nasal bone absent          1.0 % (12 of 1256)             41.9 % (13 of 31)              [8]
-    tricuspid regurgitation    about 1 %                      about 55 %                     [9]
-    PlGF                       1 MoM                          0.72 MoM (at 12 weeks)         [10]
-    uterine artery PI          median 1.55                    median 1.42                    [11]
-    ========================== ============================== ============================== ==============
+    - maternal age: risk = 1 / (1 + exp(7.330 - 4.211 / (1 + exp(-0.282 (age - 37.23))))) [1]
+    - gestational age: 8.052 sqrt(1.037 CRL) + 23.73 days [2]
+    - nuchal translucency: depends on CRL in 95 % (affected: 5 %), else median 2.0 mm (3.4 mm) [3]
+    - fetal heart rate: 170 bpm at CRL 35 mm, 155 bpm at 84 mm; affected: 10 % above the 95th centile [4]
+    - ductus venosus PIV: independent of CRL in 3 % (affected: 85 %) [5], above the 95th centile in 5 % by
+      definition (77 %) [6], reversed a-wave in 3.2 % (66.4 %) [7]
+    - nasal bone absent: 1.0 %, 12 of 1256 (affected: 41.9 %, 13 of 31) [8]
+    - tricuspid regurgitation: about 1 % (about 55 %) [9]
+    - PlGF: 1 MoM (0.72 MoM at 12 weeks) [10]
+    - uterine artery PI: median 1.55 (1.42) [11]
 
     Free beta-hCG is about doubled and PAPP-A about halved [12]; their standard deviations of log10 MoM (0.27
     and 0.24; affected 0.28) and the curve and spreads of nuchal translucency are close to those in use, but
