@@ -4,8 +4,8 @@ BIN := .venv/bin
 PACKAGE := lvqrej
 CODE := $(PACKAGE) tests benchmarks book/_ext
 NOTEBOOKS := $(wildcard notebooks/*.md)
-# Cells are read in a column of about 80 characters.
-CELL_FORMAT := --line-length 80
+# Cells are read in a column of about 76 characters.
+CELL_FORMAT := --line-length 76
 SITE := _build/html/index.html
 
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
