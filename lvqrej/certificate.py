@@ -11,13 +11,14 @@ counterfactual can beat, whatever a solver did to find lam and beta.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from lvqrej._compiled import compiled
 
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@compiled
 def knapsack(q: Floats, tau: float, lo: Floats, hi: Floats) -> float:
     """Return min |beta|_1 s.t. q'beta >= tau, lo <= beta <= hi; infinity if there is no such beta.
 
@@ -38,28 +39,36 @@ def knapsack(q: Floats, tau: float, lo: Floats, hi: Floats) -> float:
         return np.inf
     if best * capacity >= tau:
         return tau / best
-    total = 0.0
-    for k in np.argsort(-np.abs(q)):
-        room = hi[k] if q[k] > 0 else -lo[k]
-        if room > 0 and q[k] != 0.0:
-            if abs(q[k]) * room >= tau:
-                return total + tau / abs(q[k])
-            tau -= abs(q[k]) * room
-            total += room
+    total, last = 0.0, np.inf
+    while best > 0:  # fill up the features in the order of their |q|, equal ones together
+        for k in range(len(q)):
+            room = hi[k] if q[k] > 0 else -lo[k]
+            if abs(q[k]) == best and room > 0:
+                if best * room >= tau:
+                    return total + tau / best
+                tau -= best * room
+                total += room
+        last, best = best, 0.0
+        for k in range(len(q)):
+            room = hi[k] if q[k] > 0 else -lo[k]
+            if room > 0 and best < abs(q[k]) < last:
+                best = abs(q[k])
     return np.inf
 
 
-@njit(cache=True)
+@compiled
 def certified(
-    q: Floats, doubt: Floats, tau: float, tau_doubt: float, lo: Floats, hi: Floats, unit: float
-) -> float:
-    """Return the knapsack's value, lowered by all that rounding may have added.
+    q: Floats, doubt: Floats, tau: float, margin: float, tau_doubt: float, lo: Floats, hi: Floats, unit: float
+) -> tuple[float, float]:
+    """Return the value for the tightened right-hand side tau + margin, and a safe one for tau itself.
 
-    `doubt` bounds the sizes of the terms that were summed into q, `tau_doubt` those of tau; `unit` is the
-    relative error of such a sum. q is overwritten.
+    The safe value is lowered by all that rounding may have added: `doubt` bounds the sizes of the terms that were summed into q, `tau_doubt` those of tau; `unit` is the
+    relative error of such sums. q is overwritten.
     """
+    plain = knapsack(q, tau + margin, lo, hi)
     for k in range(len(q)):
-        q[k] += unit * doubt[k] if q[k] > 0 else -unit * doubt[k]
-        if q[k] != 0.0 and not (hi[k] > 0 if q[k] > 0 else lo[k] < 0) and abs(q[k]) <= 2 * unit * doubt[k]:
+        slack = unit * doubt[k]
+        q[k] += slack if q[k] > 0 else -slack
+        if abs(q[k]) <= 2 * slack and not (hi[k] > 0 if q[k] > 0 else lo[k] < 0):
             q[k] = -q[k]
-    return knapsack(q, tau - unit * tau_doubt, lo, hi) * (1 - unit)
+    return plain, knapsack(q, tau - unit * tau_doubt, lo, hi) * (1 - unit)

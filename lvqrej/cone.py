@@ -39,7 +39,7 @@ class Program(NamedTuple):
         """Return -grad f_j(beta), of shape (c, d)."""
         rows = self.q.copy()
         for j in np.flatnonzero(self.s):
-            rows[j] -= 2 * self.s[j] * (self.M[j] @ beta) @ self.M[j]
+            rows[j] = 2 * (self.A[j] - self.s[j] * (self.M[j] @ beta)) @ self.M[j]
         return rows
 
     def squares(self, beta: Floats) -> Floats:
@@ -57,15 +57,20 @@ class Program(NamedTuple):
     def bound(self, beta: Floats, lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and the point beta give."""
         squares = self.squares(beta)
-        d = len(beta)
-        doubt = lam @ np.abs(self.q)
-        for j in np.flatnonzero(self.s * lam):
-            length = np.sqrt((self.M[j] ** 2).sum(axis=0))
-            reach = np.linalg.norm(self.A[j]) + np.sqrt(self.s[j] * (squares[j] + self.size[j]))
-            doubt += 2 * lam[j] * reach * length
-        unit = (d + max([len(M) for M in self.M], default=0) + 16) * float(np.finfo(float).eps)
-        tau, tau_doubt = float(lam @ (self.g - squares)), float(lam @ (self.size + squares))
-        return certified(lam @ self.gradients(beta), doubt, tau, tau_doubt, self.lo, self.hi, unit)
+        doubt, size = np.zeros(len(beta)), self.size + squares
+        for j in np.flatnonzero(lam):
+            if self.s[j] > 0:
+                e = self.M[j] @ beta
+                residual = np.linalg.norm(self.A[j] - self.s[j] * e)
+                doubt += 2 * lam[j] * residual * np.sqrt((self.M[j] ** 2).sum(axis=0))
+                size[j] += 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e)
+            else:
+                doubt += lam[j] * np.abs(self.q[j])
+        unit = (len(beta) + max([len(M) for M in self.M], default=0) + 16) * float(np.finfo(float).eps)
+        tau = float(lam @ (self.g - squares))
+        return certified(
+            lam @ self.gradients(beta), doubt, tau, 0.0, float(lam @ size), self.lo, self.hi, unit
+        )[1]
 
 
 def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
@@ -102,14 +107,12 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     steps = direction.shape[1]
     curved = [j for j in range(len(g)) if program.s[j] > 0]
     metrics = {id(program.M[j]): program.M[j] for j in curved}
-    offsets, scales, n = {}, {}, steps
+    offsets, origins, scales, n = {}, {}, {}, steps
     for key, M in metrics.items():
         offsets[key] = n
         n += len(M) + 1
         mine = [j for j in curved if program.M[j] is M]
-        scales[key] = max(
-            [abs(g[j]) / (2 * np.linalg.norm(program.A[j])) for j in mine if program.A[j].any()], default=0.0
-        ) or unit * float(np.abs(M).max() or 1.0)
+        origins[key], scales[key] = _frame(program, g, mine, unit * float(np.abs(M).max() or 1.0))
     rows: list[Floats] = []
     right: list[float] = []
 
@@ -122,7 +125,7 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
             row = np.zeros(n)
             row[:steps] = M[r] @ direction * (unit / scales[key])
             row[offsets[key] + r] = -1.0
-            add(row, 0.0)
+            add(row, origins[key][r] / scales[key])
     equalities = len(rows)
     for i, room in enumerate(np.concatenate([hi[up], -lo[down]])):
         row = np.zeros(n)
@@ -133,16 +136,17 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     first = len(rows)
     norms = np.empty(len(g))
     for j in range(len(g)):
-        row = np.zeros(n)
+        row, value = np.zeros(n), g[j]
         if program.s[j] > 0:
-            key = id(program.M[j])
-            k, scale = len(program.M[j]), scales[key]
-            row[offsets[key] : offsets[key] + k] = -2 * program.A[j] * scale
-            row[offsets[key] + k] = program.s[j] * scale**2
+            key, A, s = id(program.M[j]), program.A[j], program.s[j]
+            k, scale, origin = len(A), scales[key], origins[key]
+            row[offsets[key] : offsets[key] + k] = -2 * (A - s * origin) * scale
+            row[offsets[key] + k] = s * scale**2
+            value += s * (origin @ origin) - 2 * (A @ origin)
         else:
             row[:steps] = -(program.q[j] @ direction) * unit
-        norms[j] = max(float(np.abs(row).max()), abs(g[j])) or 1.0
-        add(row / norms[j], -g[j] / norms[j])
+        norms[j] = max(float(np.abs(row).max()), abs(value)) or 1.0
+        add(row / norms[j], -value / norms[j])
     cones = [clarabel.ZeroConeT(equalities)] if equalities else []
     cones.append(clarabel.NonnegativeConeT(len(rows) - equalities))
     for key, M in metrics.items():
@@ -173,6 +177,21 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     if not np.isfinite(beta).all():
         return UNRESOLVED, np.zeros(d), np.zeros(len(g))
     return SOLVED, np.clip(beta, lo, hi), multipliers * unit
+
+
+def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tuple[Floats, float]:
+    """Return origin and unit in which the image e = M beta is of order one.
+
+    A small ball far away is seen from its centre, in units of its radius; anything else from the sample, in
+    units of the distance to it.
+    """
+    worst = max(mine, key=lambda j: g[j] / max(np.linalg.norm(program.A[j]), 1e-300))
+    A, s = program.A[worst], program.s[worst]
+    squared = float(A @ A)
+    rest = squared - s * g[worst]
+    if 0 < rest < 0.25 * squared:
+        return A / s, float(np.sqrt(rest)) / s
+    return np.zeros(len(A)), abs(g[worst]) / (2 * np.sqrt(squared)) if squared > 0 and g[worst] else default
 
 
 def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:

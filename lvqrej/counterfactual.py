@@ -225,5 +225,6 @@ def _explanations(
         certainty_name=option.name,
         _cells=answers.cells,
         _union=union,
-        _box=required.box,
+        _option=option,
+        _required=required,
     )

@@ -68,7 +68,7 @@ def _possible(option: Certainty, theta: float, x: Floats, required: Requirements
 
 def _largest_threshold(option: Certainty, theta: float, x: Floats, required: Requirements) -> str:
     """Say which threshold could be reached, by bisection below theta; nothing if none can."""
-    low, high = min(0.0, theta - 1.0), theta
+    low, high = (0.0 if theta > 0 else theta - 1.0), theta
     if not _possible(option, low, x, required):
         return ""
     for _ in range(24):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lvqrej import presentation
+
 Floats = NDArray[np.float64]
 
 
@@ -35,6 +37,8 @@ class Explanation:
         How it was found: "accepted" (the sample itself), "start", "homotopy", "two balls", "simplex" or "cone".
     feature_names : list of str
     certainty_name : str
+    cause : Cause or None
+        Why the sample is rejected, if a `RejectOptionClassifier` explains it.
     """
 
     sample: Floats
@@ -50,6 +54,9 @@ class Explanation:
     path: str
     feature_names: list[str]
     certainty_name: str = "certainty"
+    cause: Any = None
+    _option: Any = field(default=None, repr=False)
+    _required: Any = field(default=None, repr=False)
 
     @property
     def delta(self) -> Floats:
@@ -61,8 +68,37 @@ class Explanation:
         """Indices of the features that change."""
         return [int(k) for k in np.flatnonzero(self.counterfactual != self.sample)]
 
+    @property
+    def box(self) -> tuple[Floats, Floats]:
+        """Lowest and highest values that bounds, fixed features and directions allow, each of shape (d,)."""
+        if self._required is None:
+            return np.full(len(self.sample), -np.inf), np.full(len(self.sample), np.inf)
+        lower, upper = self._required.box(self.sample[None])
+        return lower[0], upper[0]
+
+    @property
+    def costs(self) -> Floats:
+        """What the change of each feature adds to the distance, w_k |delta_k|, of shape (d,)."""
+        weights = 1.0 if self._required is None else self._required.weights
+        return weights * np.abs(self.delta)
+
+    def holds(self, point: Floats) -> bool:
+        """Return whether another input is accepted as the same class and meets the same requirements.
+
+        Without the reject option at hand only the counterfactual itself is known to.
+        """
+        if self._option is None:
+            return bool((point == self.counterfactual).all())
+        from lvqrej.validity import is_valid
+
+        lower, upper = self.box
+        inside = bool(((lower <= point) & (point <= upper)).all())
+        row = point[None]
+        valid = is_valid(self._option, self.theta, self._required, row)[0]
+        return inside and bool(valid) and self._option.predict(row)[0] == self.label
+
     def to_frame(self) -> Any:
-        """Return one row per changed feature: feature, before, after, change."""
+        """Return one row per changed feature: feature, before, after, change, cost."""
         import pandas as pd
 
         k = self.changed
@@ -72,24 +108,25 @@ class Explanation:
                 "before": self.sample[k],
                 "after": self.counterfactual[k],
                 "change": self.delta[k],
+                "cost": self.costs[k],
             }
         )
 
+    def to_json(self, indent: int | None = None) -> str:
+        """Return everything as a JSON object, in full precision; see `lvqrej.presentation.record`."""
+        return presentation.to_json(self, indent)
+
+    def plot(self, units: Any = None, most: int = 12) -> Any:
+        """Return a matplotlib figure: a gauge of the certainty and what has to change; see `lvqrej.chart`."""
+        from lvqrej.chart import change_chart
+
+        return change_chart(self, units, most)
+
     def __str__(self) -> str:
-        if self.path == "accepted":
-            what = f"{self.certainty_name} {self.certainty:.4g} reaches {self.theta:.4g}"
-            return f"accepted as {self.label}: {what}"
-        changes = " and ".join(
-            f"{self.feature_names[k]} were {self.counterfactual[k]:.4g} instead of {self.sample[k]:.4g}"
-            for k in self.changed
-        )
-        proof = (
-            "no smaller change suffices" if self.gap <= 1e-6 else f"at most {self.gap:.1%} from the smallest"
-        )
-        return (
-            f"{self.certainty_name} is {self.certainty_before:.4g}, the threshold {self.theta:.4g}; accepted as "
-            f"{self.label} if {changes}; {proof}"
-        )
+        return presentation.sentence(self)
+
+    def _repr_html_(self) -> str:
+        return presentation.to_html(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +147,8 @@ class Explanations(Sequence[Explanation]):
         Why a sample has no counterfactual, by its row.
     paths : list of str
         How each answer was found.
+    index : pandas.Index or None
+        The samples' index, if they came as a data frame.
     """
 
     samples: Floats
@@ -127,7 +166,10 @@ class Explanations(Sequence[Explanation]):
     certainty_name: str = "certainty"
     _cells: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
     _union: Any = field(default=None, repr=False)
-    _box: Any = field(default=None, repr=False)
+    index: Any = None
+    _option: Any = field(default=None, repr=False)
+    _required: Any = field(default=None, repr=False)
+    _familiarity: Any = field(default=None, repr=False)
 
     @property
     def gaps(self) -> Floats:
@@ -165,12 +207,20 @@ class Explanations(Sequence[Explanation]):
             path=self.paths[i],
             feature_names=self.feature_names,
             certainty_name=self.certainty_name,
+            cause=self._cause(i),
+            _option=self._option,
+            _required=self._required,
         )
+
+    def _cause(self, i: int) -> Any:
+        if self._familiarity is None:
+            return None
+        return self._familiarity.causes(self._option, self.theta, self.samples[i : i + 1])[0]
 
     def _active(self, i: int) -> list[str]:
         x = self.counterfactuals[i]
         words = [] if self._cells[i] < 0 else list(self._union.active(int(self._cells[i]), x))
-        lower, upper = self._box(self.samples[i : i + 1])
+        lower, upper = self._required.box(self.samples[i : i + 1])
         for k, name in enumerate(self.feature_names):
             if x[k] != self.samples[i, k] and x[k] in (lower[0, k], upper[0, k]):
                 words.append(f"{name} at its {'lower' if x[k] == lower[0, k] else 'upper'} bound")
@@ -193,4 +243,15 @@ class Explanations(Sequence[Explanation]):
             }
         )
         features = pd.DataFrame(self.counterfactuals, columns=self.feature_names)
-        return pd.concat([numbers, features], axis=1)
+        frame = pd.concat([numbers, features], axis=1)
+        return frame if self.index is None else frame.set_axis(self.index, axis=0)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return a JSON list with one object per sample, in full precision."""
+        return presentation.to_json(self, indent)
+
+    def __str__(self) -> str:
+        return presentation.summary(self)
+
+    def _repr_html_(self) -> str:
+        return presentation.to_html(self)

@@ -14,8 +14,9 @@ feature joins with one sign only.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from lvqrej._compiled import compiled, inner
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ _OUT, _ACTIVE, _FROZEN, _SKIPPED = 0, 1, 2, 3
 _DEPENDENT = 1e-11
 
 
-@njit(cache=True)
+@inner
 def _append(gram: Floats, chol: Floats, active: NDArray[np.int64], p: int, k: int) -> bool:
     """Extend the Cholesky factor of the active Gram matrix by feature k; False if it depends on the others."""
     pivot = gram[k, k]
@@ -43,7 +44,7 @@ def _append(gram: Floats, chol: Floats, active: NDArray[np.int64], p: int, k: in
     return True
 
 
-@njit(cache=True)
+@inner
 def _direction(chol: Floats, sign: Floats, active: NDArray[np.int64], p: int, v: Floats) -> float:
     """Solve G_AA v = sign_A and return sign'v = |M v|^2."""
     for i in range(p):
@@ -62,7 +63,7 @@ def _direction(chol: Floats, sign: Floats, active: NDArray[np.int64], p: int, v:
     return total
 
 
-@njit(cache=True)
+@inner
 def _strongest(c: Floats, lo: Floats, hi: Floats, state: NDArray[np.int64]) -> int:
     """Return the inactive feature with the largest correlation among those that may move, or -1."""
     best, k = 0.0, -1
@@ -72,7 +73,7 @@ def _strongest(c: Floats, lo: Floats, hi: Floats, state: NDArray[np.int64]) -> i
     return k
 
 
-@njit(cache=True)
+@compiled
 def homotopy(
     gram: Floats,
     correlation: Floats,
@@ -113,7 +114,7 @@ def homotopy(
     a = np.empty(d)
     state = np.zeros(d, dtype=np.int64)
     beta[:] = 0.0
-    p = 0
+    p = np.int64(0)  # a typed zero: a literal would be compiled for, too
     f = g
     length = 0.0
     mu = 0.0
@@ -124,7 +125,7 @@ def homotopy(
             if k < 0:
                 return INFEASIBLE, p
             if _append(gram, chol, active, p, k):
-                mu, sign[k], state[k], p = abs(c[k]), np.sign(c[k]), _ACTIVE, 1
+                mu, sign[k], state[k], p = abs(c[k]), np.sign(c[k]), _ACTIVE, np.int64(1)
             else:
                 state[k] = _SKIPPED
         h = _direction(chol, sign, active, p, v)
@@ -184,7 +185,7 @@ def homotopy(
             beta[j] = (hi[j] if sign[j] > 0 else lo[j]) if frozen else 0.0
             state[j] = _FROZEN if frozen else _OUT
             rested, rested_side = j, sign[j]
-            kept = 0
+            kept = np.int64(0)
             for i in range(p):  # rebuild the factor without feature j
                 if i != k:
                     if not _append(gram, chol, active, kept, active[i]):

@@ -12,7 +12,8 @@ from lvqrej._validation import check_samples
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace, Packed
 from lvqrej.cone import Program, cone_projection
 from lvqrej.homotopy import INFEASIBLE, SOLVED, homotopy
-from lvqrej.search import CONE, PATHS, Found, Scaled, cell_bounds, nothing_found, scaled, search_batch
+from lvqrej.measure import Scaled, cell_bounds, scaled
+from lvqrej.search import CONE, PATHS, Found, nothing_found, search_batch
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)

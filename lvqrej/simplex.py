@@ -13,16 +13,16 @@ dual value only grows, and every step's value is a lower bound: the paper's earl
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lvqrej._compiled import compiled, inner
 from lvqrej.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@inner
 def _factor(K: Floats, p: int, order: Ints) -> bool:
     """Factor the leading p x p block in place, P K = L U; False if it is singular."""
     for i in range(p):
@@ -45,7 +45,7 @@ def _factor(K: Floats, p: int, order: Ints) -> bool:
     return True
 
 
-@njit(cache=True)
+@inner
 def _solve(K: Floats, p: int, order: Ints, b: Floats, x: Floats) -> None:
     """Solve K x = b with the factors of `_factor`."""
     for i in range(p):
@@ -58,7 +58,7 @@ def _solve(K: Floats, p: int, order: Ints, b: Floats, x: Floats) -> None:
         x[i] /= K[i, i]
 
 
-@njit(cache=True)
+@inner
 def _solve_transposed(K: Floats, p: int, order: Ints, b: Floats, x: Floats) -> None:
     """Solve K'x = b with the factors of `_factor`; b is overwritten."""
     for i in range(p):
@@ -71,7 +71,7 @@ def _solve_transposed(K: Floats, p: int, order: Ints, b: Floats, x: Floats) -> N
         x[order[i]] = b[i]
 
 
-@njit(cache=True)
+@inner
 def _worst(
     Q: Floats,
     rows: Ints,
@@ -112,7 +112,7 @@ def _worst(
     return row, position
 
 
-@njit(cache=True)
+@compiled
 def dual_simplex(
     Q: Floats,
     rows: Ints,
@@ -152,7 +152,7 @@ def dual_simplex(
     sign = np.zeros(d)  # side of a moving or frozen feature, 0 at rest
     is_moving = np.zeros(d, dtype=np.bool_)
     r, dr = np.empty(d), np.empty(d)
-    p = 0
+    p = np.int64(0)
     for _ in range(max_steps):
         for j in range(p):
             for b in range(p):
