@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# In this order: on some systems chromium-browser is a confined package that cannot read the site.
+NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
 # No sandbox: containers run as root; no traffic of the browser's own.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 

@@ -112,6 +112,7 @@ def test_unchanged_book_is_not_executed_again_even_for_another_repository(built)
     assert built.runs() == before
     assert "https://mybinder.org/v2/gh/someone/else/main?urlpath=lab/tree/notebooks/page.md" in built.html()
     assert 'href="https://github.com/someone/else/issues/new?' in built.html()
+    assert '<link rel="canonical" href="https://someone.github.io/else/notebooks/page.html"' in built.html()
 
 
 def test_edited_package_changes_the_page_and_a_gone_page_is_removed(built):

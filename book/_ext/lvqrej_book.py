@@ -13,6 +13,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -59,12 +60,12 @@ def key_execution_on_content(app: Sphinx, config: Config) -> None:
 
 
 def derive_links(app: Sphinx, config: Config) -> None:
-    """Point repository, issue and Binder links to the repository that the build runs in."""
+    """Derive repository, issue, Binder and Pages addresses from one: the repository that is built."""
     if "GITHUB_REPOSITORY" in os.environ:
         server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
         config.html_theme_options["repository_url"] = f"{server}/{os.environ['GITHUB_REPOSITORY']}"
-    if not config.html_baseurl and "LVQREJ_BOOK_URL" in os.environ:
-        config.html_baseurl = os.environ["LVQREJ_BOOK_URL"]
+    owner, name = urlsplit(config.html_theme_options["repository_url"]).path.strip("/").split("/")
+    config.html_baseurl = f"https://{owner.lower()}.github.io/{name}/"
 
 
 def quieten_theme(app: Sphinx, config: Config) -> None:
