@@ -105,7 +105,7 @@ def explain(
     if jobs == 0:
         raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
     union = accepted_set(option, theta, required)
-    chunks = [samples[i : i + _CHUNK] for i in range(0, len(samples), _CHUNK)]
+    chunks = [samples[i : i + _CHUNK] for i in range(0, max(len(samples), 1), _CHUNK)]
     answers = _join(_run(option, theta, union, required, chunks, jobs, progress))
     result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
     return result[0] if single else result
@@ -206,7 +206,7 @@ def _explanations(
     reasons = {}
     for i in np.flatnonzero(~answers.found):
         who = "" if single else f"sample {i}: "
-        reasons[int(i)] = who + reason_of(option, theta, samples[i], required)
+        reasons[int(i)] = who + reason_of(option, theta, samples[i], required, on_infeasible == "raise")
         if on_infeasible == "raise":
             raise NoCounterfactualError(reasons[int(i)])
     return Explanations(

@@ -27,14 +27,16 @@ class Explanation:
     sample, counterfactual, delta : ndarrays of shape (d,)
         delta = counterfactual - sample.
     distance, lower_bound, gap : float
-        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`; gap = (distance - lower_bound) / distance.
+        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`; gap = (distance - lower_bound) /
+        distance.
     certainty_before, certainty, theta : float
     label : Any
         The class the counterfactual is accepted as.
     active : tuple of str
         The constraints that hold the counterfactual where it is, in words.
     path : str
-        How it was found: "accepted" (the sample itself), "start", "homotopy", "two balls", "simplex" or "cone".
+        How it was found: "accepted" (the sample itself), "start", "homotopy", "two balls", "simplex" or
+        "cone".
     feature_names : list of str
     certainty_name : str
     cause : Cause or None

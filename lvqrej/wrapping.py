@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from lvqrej._validation import describe
 
 Array = NDArray[np.float64]
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 #: Prototypes (m, d), labels (m,), L (k, d) or None for the identity, feature names or None.
 Parts = tuple[Any, Any, Any, list[str] | None]
 
@@ -93,20 +94,24 @@ def affine_scale_of(pipeline: Pipeline) -> tuple[Array, Array]:
     return scale, shift
 
 
-def _scaling(name: str, step: Any) -> tuple[Any, Any]:
-    """Return scale and shift of one fitted scaler (numbers where it has none), or name what it is instead."""
-    scalers = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
-    if not isinstance(step, scalers):
+def check_affine(name: str, step: Any) -> None:
+    """Raise a ValueError that names the step of a pipeline, fitted or not, if it is no affine scaler."""
+    if not isinstance(step, SCALERS):
         raise ValueError(
-            f"the steps before the LVQ model must be {', '.join(kind.__name__ for kind in scalers)} or "
+            f"the steps before the LVQ model must be {', '.join(kind.__name__ for kind in SCALERS)} or "
             f"'passthrough'; found step {name!r}, a {type(step).__name__}"
         )
-    check_is_fitted(step)
     if getattr(step, "clip", False):
         raise ValueError(
             f"the steps before the LVQ model must not clip; found step {name!r}, a {type(step).__name__} "
             "with clip=True"
         )
+
+
+def _scaling(name: str, step: Any) -> tuple[Any, Any]:
+    """Return scale and shift of one fitted scaler (numbers where it has none), or name what it is instead."""
+    check_affine(name, step)
+    check_is_fitted(step)
     if isinstance(step, MinMaxScaler):
         return 1 / step.scale_, -step.min_ / step.scale_
     shift = None

@@ -1,0 +1,52 @@
+"""Data frames in, data frames out; errors about input that name the argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
+    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame.
+
+    >>> import pandas as pd
+    >>> like(pd.DataFrame([[1], [2]], index=["a", "b"]), np.array([3, 4])).to_dict()
+    {'a': 3, 'b': 4}
+    """
+    if not hasattr(X, "iloc"):
+        return values
+    import pandas as pd
+
+    if columns is None:
+        return pd.Series(values, index=X.index, name=name)
+    return pd.DataFrame(values, index=X.index, columns=columns)
+
+
+def one_row(X: Any, names: Any = None) -> Any:
+    """Return one sample (d,), an array or a Series, as a table of one row, with names if they are known.
+
+    A Series keeps its own names, so that they can be checked.
+    """
+    if names is None:
+        return np.asarray(X)[None]
+    if hasattr(X, "to_frame"):
+        return X.to_frame().T
+    row = np.asarray(X)[None]
+    if row.shape[1] != len(names):
+        return row
+    import pandas as pd
+
+    return pd.DataFrame(row, columns=names)
+
+
+def about_argument(error: Exception) -> Exception:
+    """Return an error of scikit-learn's checks with the argument named, if its message does not name it.
+
+    >>> about_argument(ValueError("Expected 2D array"))
+    ValueError('X: Expected 2D array')
+    """
+    text = str(error)
+    words = text.replace(",", " ").replace(".", " ").replace(":", " ").split()
+    return error if "X" in words or "y" in words else type(error)(f"X: {text}")

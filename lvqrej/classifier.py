@@ -1,0 +1,311 @@
+"""The scikit-learn face of it all: a classifier that rejects, and explains its rejects."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import warnings
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lvqrej import counterfactual
+from lvqrej._frames import about_argument, like, one_row
+from lvqrej.cause import Familiarity
+from lvqrej.labels import check_labels, label_of_reject, with_rejects
+from lvqrej.presentation import class_row
+from lvqrej.probabilistic import ProbabilisticCertainty
+from lvqrej.recipe import check_recipe, check_rule, chosen_point
+
+Floats = NDArray[np.float64]
+
+
+class UnreachableAccuracyWarning(UserWarning):
+    """No threshold reaches the accuracy that was asked for on held-out samples; everything is rejected."""
+
+
+def _has_probabilities(classifier: Any) -> bool:
+    option = classifier.option
+    return isinstance(option, ProbabilisticCertainty) or option in ("probabilistic", ProbabilisticCertainty)
+
+
+class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A classifier that says "I am not certain enough" instead of guessing, and explains when it does.
+
+    It trains an LVQ estimator, chooses a threshold on the certainties of held-out samples, and rejects what
+    is less certain. Everything is in the units of the data: scalers are folded into the model.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        An LVQ estimator or a pipeline of scalers (standard, min-max, max-abs, robust) that ends in one; a
+        StandardScaler and a GMLVQ if None. Any other step is an error, as features would lose their meaning.
+    option : {"relative-similarity", "decision-distance", "probabilistic"} or object
+        The certainty by name, or what makes one of a PrototypeModel (a class, or
+        ``partial(DecisionDistance, norm="euclidean")``), or a `ProbabilisticCertainty` to be fitted. A
+        certainty that has its model already is used as it is; `fit` then only chooses the threshold, on
+        samples that this model should not have seen, and `estimator` has to be None.
+    threshold : float, "knee", ("reject_rate", r), ("accuracy", a) or ("costs", error, reject)
+        A number is used as it is. Otherwise it is read off the accuracy-reject curve: its knee; the most
+        rejects up to a rate; the fewest rejects that reach an accuracy; the least cost (Chow).
+    cv : int
+        Number of stratified folds whose held-out certainties make the curve (fewer, with a warning, if a
+        class has fewer samples). They are pooled; as the
+        distance to the decision boundary has another scale in each fold, there each fold's values are first
+        scaled by the ratio of median training certainties of the final and the fold's model.
+    reject_label : label, optional
+        What `predict` returns for a reject, of the type of the classes. By default "reject" for text, -1 for
+        numbers (if that is a class: the next lower integer that is not). Booleans have no third value: with
+        them `predict` returns objects, True, False or "reject".
+    random_state : int
+        Seed of the folds and of the default estimator.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    option_ : Certainty
+        The certainty in use; its model is in the units of the data.
+    threshold_ : float
+        Accepted is what has a certainty of at least this.
+    curve_ : AccuracyRejectCurve or None
+        The held-out curve the threshold was chosen on; None if `threshold` is a number.
+    operating_point_ : OperatingPoint or None
+        Reject rate and accuracy to expect. `found` is False where the curve has no knee (then nothing is
+        rejected) or never reaches the accuracy (then everything is, with a warning).
+    reject_label_ : label
+    scale_ : array of shape (d,)
+        What the scalers divide each feature by; `explain` weighs a unit change by 1 / scale_ unless told
+        otherwise.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Notes
+    -----
+    All of scikit-learn's estimator checks pass with the defaults. One of them, `check_classifiers_train`,
+    counts a reject as an error: it wants 83 % of overlapping training samples labelled right, and `predict`
+    to be the most probable class wherever there are probabilities. So it passes only with thresholds that
+    reject little: with "decision-distance" not at the knee but at ``("reject_rate", 0.05)``, with
+    "probabilistic" at 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> classifier = RejectOptionClassifier(threshold=("reject_rate", 0.1)).fit(X, y)
+    >>> rejected = X[classifier.rejects(X)]
+    >>> len(rejected), classifier.predict(rejected).unique().tolist()
+    (13, [-1])
+    >>> why = classifier.explain(rejected.iloc[0])
+    >>> bool(why.certainty_before < classifier.threshold_ <= why.certainty)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        option: Any = "relative-similarity",
+        threshold: Any = "knee",
+        *,
+        cv: int = 5,
+        reject_label: Any = None,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.option = option
+        self.threshold = threshold
+        self.cv = cv
+        self.reject_label = reject_label
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on samples X (n, d) with labels y (n,), choose the threshold, and return self."""
+        recipe = check_recipe(self.estimator, self.option, self.cv, self.random_state)
+        rule = check_rule(self.threshold)
+        samples, labels = self._training(X, y)
+        classes, counts = check_labels(labels)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if recipe.is_complete:
+            _check_complete(recipe.option, samples, classes)
+            classes, names = recipe.option.classes, names or recipe.option.feature_names
+        reject_label = label_of_reject(classes, self.reject_label)
+        recipe = recipe.for_counts(counts, chooses=not isinstance(rule, float))
+        self.option_ = recipe.made(samples, labels, names)
+        self.scale_ = recipe.scale(samples)
+        self.classes_, self.reject_label_ = classes, reject_label
+        self.target_name_ = getattr(y, "name", None)
+        self.familiarity_ = Familiarity.of(self.option_, samples, labels)
+        self.curve_ = self.operating_point_ = None
+        if isinstance(rule, float):
+            self.threshold_ = rule
+            return self
+        self.curve_ = recipe.held_out_curve(self.option_, samples, labels)
+        self.operating_point_ = chosen_point(self.curve_, rule)
+        self.threshold_ = self.operating_point_.threshold
+        if rule[0] == "accuracy" and not self.operating_point_.found:
+            warnings.warn(
+                f"no threshold reaches an accuracy of {rule[1]:g} on held-out samples: all are rejected",
+                UnreachableAccuracyWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def certainty(self, X: ArrayLike) -> Any:
+        """Return r(x) of each sample, of shape (n,); a Series for a data frame."""
+        return like(X, self.option_.certainty(self._samples(X)), self.option_.name)
+
+    def rejects(self, X: ArrayLike) -> Any:
+        """Return whether r(x) < threshold_ for each sample, of shape (n,); a Series for a data frame."""
+        return like(X, self._rejected(self._samples(X)), "rejected")
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Return labels, `reject_label_` where rejected, of shape (n,); a Series for a data frame."""
+        samples = self._samples(X)
+        labels = with_rejects(self.option_.predict(samples), self._rejected(samples), self.reject_label_)
+        return like(X, labels, self.target_name_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Return class probabilities that sum to 1, of shape (n, n_classes); a data frame for a data frame.
+
+        Only with the probabilistic option. The certainty is the largest one before the division by the sum,
+        unless the option normalises.
+        """
+        samples = self._samples(X)
+        option: Any = copy.copy(self.option_)
+        option.normalize = True
+        return like(X, option.probabilities(samples), columns=self.classes_)
+
+    def coverage(self, X: ArrayLike) -> float:
+        """Return the share of samples that are accepted."""
+        return float(1 - np.mean(self._rejected(self._samples(X))))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on what is accepted, 1 by convention if nothing is; see `coverage` too."""
+        samples = self._samples(X)
+        labels, weights = np.asarray(y), np.ones(len(samples))
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        for name, values in (("y", labels), ("sample_weight", weights)):
+            if values.shape != (len(samples),):
+                raise ValueError(f"{name} must have shape ({len(samples)},); found shape {values.shape}")
+        accepted = ~self._rejected(samples)
+        right = self.option_.predict(samples) == labels
+        total = weights[accepted].sum()
+        return float(weights[accepted & right].sum() / total) if total > 0 else 1.0
+
+    def explain(self, X: ArrayLike, **options: Any) -> Any:
+        """Return for each sample the smallest change with which it would be accepted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or one sample: (d,) or a Series
+        **options
+            Those of `lvqrej.explain`: weights, fixed, bounds, increase_only, decrease_only, constraints,
+            target, on_infeasible, n_jobs, progress; all in the units of the data. Without `weights` a change
+            is measured as the scalers do: sum_k |delta_k| / scale_k.
+
+        Returns
+        -------
+        Explanations, or Explanation for one sample
+        """
+        samples, single, index = self._given(X)
+        rows: Any = samples[0] if single else samples
+        result = counterfactual.explain(self.option_, self.threshold_, rows, **self._weighed(options))
+        usual = self.familiarity_ if self.familiarity_.distances else None
+        if not single:
+            return dataclasses.replace(result, index=index, _familiarity=usual)
+        cause = usual.causes(self.option_, self.threshold_, samples)[0] if usual else None
+        return dataclasses.replace(result, cause=cause)
+
+    def explain_per_class(self, X: ArrayLike, **options: Any) -> Any:
+        """Return a table of what it would take to be accepted as each class, in the order of the cost.
+
+        Takes the options of `explain` but `target` and `on_infeasible`.
+
+        Returns
+        -------
+        DataFrame
+            One row per class (and sample, if X has several): distance (infinite if impossible), lower_bound,
+            gap, certainty, n_changed and changes, or why there is no answer.
+        """
+        import pandas as pd
+
+        samples, single, index = self._given(X)
+        who = range(len(samples)) if index is None else index
+        answers = counterfactual.explain_per_class(
+            self.option_, self.threshold_, samples, **self._weighed(options)
+        )
+        rows = [
+            {"sample": sample, "class": label} | class_row(result, i)
+            for i, sample in enumerate(who)
+            for label, result in sorted(answers.items(), key=lambda item: item[1].distances[i])
+        ]
+        table = pd.DataFrame(rows).set_index(["sample", "class"])
+        return table.droplevel("sample") if single else table
+
+    def cause(self, X: ArrayLike, level: float = 0.99) -> Any:
+        """Return why each sample is rejected, as a list of `Cause`, or one of them for one sample.
+
+        Ambiguous: two classes are nearly equally near. Unfamiliar: farther from every prototype than a share
+        `level` of the training samples.
+        """
+        samples, single, _ = self._given(X)
+        causes = self.familiarity_.causes(self.option_, self.threshold_, samples, level)
+        return causes[0] if single else causes
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted classifier to a file without pickle; see `lvqrej.storage`."""
+        from lvqrej.storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Return the classifier that `save` wrote; see `lvqrej.storage`."""
+        from lvqrej.storage import load
+
+        return load(path)
+
+    def _rejected(self, samples: Floats) -> NDArray[np.bool_]:
+        return ~self.option_.accepts(samples, self.threshold_)
+
+    def _weighed(self, options: dict[str, Any]) -> dict[str, Any]:
+        return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}
+
+    def _training(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
+        try:
+            samples, labels = validate_data(self, X, y, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as error:
+            raise about_argument(error) from error
+        check_classification_targets(labels)
+        return samples, labels
+
+    def _samples(self, X: Any) -> Floats:
+        """Return X as an array (n, d) after checking its features against those of `fit`."""
+        check_is_fitted(self)
+        try:
+            return validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as error:
+            raise about_argument(error) from error
+
+    def _given(self, X: Any) -> tuple[Floats, bool, Any]:
+        """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
+        check_is_fitted(self)
+        if np.ndim(X) != 1:
+            return self._samples(X), False, getattr(X, "index", None)
+        return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None
+
+
+def _check_complete(option: Any, samples: Floats, classes: NDArray[Any]) -> None:
+    """Raise a ValueError if validation samples do not fit a certainty that has its model already."""
+    if samples.shape[1] != option.n_features:
+        raise ValueError(f"X must have the option's {option.n_features} features; found {samples.shape[1]}")
+    unknown = [label for label in classes.tolist() if label not in option.classes.tolist()]
+    if unknown:
+        raise ValueError(f"y must name classes of the option, {option.classes.tolist()}; found {unknown}")
