@@ -22,7 +22,8 @@ def test_map_returns_the_certainty_of_every_grid_point(ax):
     data = drawing.certainty_map(ax, option, LIMITS, theta=0.5, resolution=9)
     assert len(data) == 81
     np.testing.assert_array_equal(data["certainty"], option.certainty(data[["x", "y"]].to_numpy()))
-    assert data["x"].min() == -1 and data["y"].max() == 2
+    assert data["x"].min() == -1
+    assert data["y"].max() == 2
     assert ax.get_xlim() == LIMITS[0]
 
 
@@ -37,7 +38,7 @@ def test_classes_differ_in_colour_and_marker(ax):
     assert len({look["color"] for look in looks}) == len({look["marker"] for look in looks}) == 7
     drawing.samples(ax, [[0, 0], [1, 1], [2, 2]], ["a", "b", "b"], ["a", "b"])
     assert [len(points.get_offsets()) for points in ax.collections] == [1, 2]
-    assert [text for text in ax.get_legend_handles_labels()[1]] == ["a", "b"]
+    assert list(ax.get_legend_handles_labels()[1]) == ["a", "b"]
 
 
 def test_prototypes_are_drawn_where_they_are(ax):
