@@ -10,7 +10,7 @@ import matplotlib as mpl
 
 from lvqrej._validation import check_number, describe
 from lvqrej.presentation import gauge_end, proof
-from lvqrej.rounding import before_and_after, certainty_and_threshold
+from lvqrej.rounding import before_and_after, shown_certainties
 
 
 def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
@@ -72,14 +72,13 @@ def _draw_gauge(ax: Any, why: Any) -> None:
     from lvqrej.figures import PALETTE
 
     full = gauge_end(why)
-    before, theta = certainty_and_threshold(why.certainty_before, why.theta)
+    before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
     start = min(0.0, why.theta)
     ax.barh(0, why.theta - start, left=start, height=0.5, color="#e6e6e6", edgecolor="#767676", hatch="//")
     ax.barh(0, full - why.theta, left=why.theta, height=0.5, color="white", edgecolor="#767676")
     ax.axvline(why.theta, color="black", label=f"threshold {theta}")
     ax.plot(why.certainty_before, 0, "X", ms=13, mec="white", color=PALETTE[1], label=f"before {before}")
     if why.path != "accepted":
-        after = certainty_and_threshold(why.certainty, why.theta)[0]
         ax.plot(why.certainty, 0, "o", ms=11, mec="white", color=PALETTE[0], label=f"after {after}")
     ax.set(xlim=(start, full), ylim=(-0.5, 0.5), yticks=[], xlabel=why.certainty_name)
     ax.grid(False)

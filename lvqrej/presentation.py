@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lvqrej.certainty import DecisionDistance
-from lvqrej.rounding import before_and_after, certainty_and_threshold, percent_up
+from lvqrej.rounding import before_and_after, percent_up, shown_certainties
 
 #: A gap that is nothing but rounding.
 NO_GAP = 1e-6
@@ -43,7 +43,7 @@ def sentence(why: Any) -> str:
 
 
 def _sentence(why: Any, emphasis: Any) -> str:
-    certainty, theta = certainty_and_threshold(why.certainty_before, why.theta)
+    certainty, _, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
     if why.path == "accepted":
         label = emphasis(str(why.label))
         return f"accepted as {label}: {why.certainty_name} {certainty} reaches {theta}"
@@ -179,9 +179,7 @@ _CELL = 'style="padding:0.2em 0.8em;text-align:{};color:#1a1a1a;background:#ffff
 def to_html(why: Any) -> str:
     """Return an explanation, or a table of several, as HTML that stands on its own."""
     if hasattr(why, "found"):
-        table = why.to_frame().to_html(max_rows=LISTED, escape=True, border=0, float_format="{:.4g}".format)
-        count = f"{len(why)} samples, {int(why.found.sum())} explained"
-        return f'<div style="{_BOX};overflow-x:auto"><p>{count}</p>{table}</div>'
+        return f'<div style="{_BOX};overflow-x:auto">{_list(why)}</div>'
     said = _sentence(_Escaped(why), lambda text: f"<em>{text}</em>")
     parts = [f"<p>{said[0].upper()}{said[1:]}.</p>", _gauge(why)]
     if why.path != "accepted":
@@ -203,29 +201,47 @@ class _Escaped:
         return getattr(self._why, name)
 
 
+def _list(result: Any) -> str:
+    """Return a table of the first explanations of many: what each is accepted as, and if what were changed."""
+    n, found = len(result), int(result.found.sum())
+    rows = []
+    for i in range(min(n, LISTED)):
+        row = class_row(result, i)
+        label = str(result.labels[i]) if result.found[i] else "none"
+        who = str(i if result.index is None else result.index[i])
+        rows.append([who, label, row["changes"], f"{row['distance']:.3g}"])
+    more = f", the first {LISTED} of them" if n > LISTED else ""
+    head = ("sample", "accepted as", "if changed so, or why not", "distance")
+    return f"<p>{n} samples, {found} explained{more}</p>" + _rows(head, rows, "lllr")
+
+
 def _table(why: Any) -> str:
-    left, right = _CELL.format("left"), _CELL.format("right")
-    head = "".join(
-        f'<th scope="col" {left if i == 0 else right}>{name}</th>'
-        for i, name in enumerate(("feature", "before", "after", "share of the change"))
-    )
-    rows = "".join(
-        f"<tr><td {left}>{escape(why.feature_names[k])}</td><td {right}>{before}</td>"
-        f"<td {right}>{after}</td><td {right}>{why.costs[k] / why.distance:.0%}</td></tr>"
+    rows = [
+        [why.feature_names[k], before, after, f"{why.costs[k] / why.distance:.0%}"]
         for k, before, after in sorted(before_and_after(why), key=lambda row: -why.costs[row[0]])
-    )
-    return (
-        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    )
+    ]
+    return _rows(("feature", "before", "after", "share of the change"), rows, "lrrr")
+
+
+def _rows(head: tuple[str, ...], rows: list[list[str]], sides: str) -> str:
+    """Return an HTML table; `sides` has an l or r per column."""
+    styles = [_CELL.format("left" if side == "l" else "right") for side in sides]
+    top = "".join(f'<th scope="col" {style}>{name}</th>' for name, style in zip(head, styles, strict=True))
+    cells = [
+        [f"<td {style}>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True)] for row in rows
+    ]
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    style = 'style="border-collapse:collapse;color:#1a1a1a"'
+    return f"<table {style}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _gauge(why: Any) -> str:
     """Draw the certainty before (cross) and after (disc) and the threshold (line), so that it prints."""
     full = gauge_end(why)
-    before, theta = certainty_and_threshold(why.certainty_before, why.theta)
+    before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
     x0, x1, xt = (20 + 360 * v / full for v in (why.certainty_before, why.certainty, max(why.theta, 0.0)))
     words = f"{why.certainty_name} {before} before, threshold {theta}"
-    words += "" if why.path == "accepted" else f", {why.certainty:.3g} after"
+    words += "" if why.path == "accepted" else f", {after} after"
     marks = (
         f'<path d="M{x0 - 6:.1f} 12l12 12m0 -12l-12 12" stroke="#D55E00" stroke-width="3"/>'
         f'<path d="M{xt:.1f} 4v28" stroke="#000000" stroke-width="2"/>'

@@ -88,17 +88,18 @@ def _before(start: float, end: float) -> str:
     return number(rounded(start, FEWEST - floor(log10(abs(end - start)))))
 
 
-def certainty_and_threshold(certainty: float, theta: float) -> tuple[str, str]:
-    """Return both with the fewest digits (at least two) that tell a certainty below the threshold from it.
+def shown_certainties(before: float, after: float, theta: float) -> tuple[str, str, str]:
+    """Return the three with the fewest digits (at least two) that tell a certainty below theta from theta.
 
-    >>> certainty_and_threshold(0.12345, 0.35), certainty_and_threshold(0.349, 0.3496)
-    (('0.12', '0.35'), ('0.349', '0.35'))
+    >>> shown_certainties(0.12345, 0.3511, 0.351), shown_certainties(0.349, 0.3497, 0.3496)
+    (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
     """
     for digits in range(2, ALL):
-        texts = f"{certainty:.{digits}g}", f"{theta:.{digits}g}"
-        if certainty >= theta or float(texts[0]) < float(texts[1]):
+        texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
+        shown = float(texts[2])
+        if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
             return texts
-    return repr(certainty), repr(theta)
+    return repr(before), repr(after), repr(theta)
 
 
 def percent_up(share: float) -> str:

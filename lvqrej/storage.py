@@ -192,11 +192,11 @@ def _encode(value: Any, name: str, option: Any = None) -> Any:
         return {"array": value.tolist(), "dtype": value.dtype.str}
     if value is option:
         return {"fitted option": True}
-    if isinstance(value, type) and CERTAINTIES.get(value.__name__) is value:
-        return {"certainty": value.__name__}
-    if isinstance(value, partial) and value.func in CERTAINTIES.values() and not value.args:
-        kind = next(kind for kind, made in CERTAINTIES.items() if made is value.func)
-        return {"certainty": kind, "with": _items(value.keywords, name)}
+    for kind, made in CERTAINTIES.items():
+        if value is made:
+            return {"certainty": kind}
+        if isinstance(value, partial) and value.func is made and not value.args:
+            return {"certainty": kind, "with": _items(value.keywords, name)}
     if type(value) is ProbabilisticCertainty:
         known = {key: getattr(value, key) for key in ("estimator", "cv", "normalize", "random_state")}
         return {"to fit": _items(known, name)}
