@@ -35,7 +35,7 @@ def one_row(X: Any, names: Any = None) -> Any:
         return X.to_frame().T
     row = np.asarray(X)[None]
     if row.shape[1] != len(names):
-        return row
+        raise ValueError(f"X must have {len(names)} features; found {row.shape[1]}")
     import pandas as pd
 
     return pd.DataFrame(row, columns=names)

@@ -157,7 +157,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def certainty(self, X: ArrayLike) -> Any:
         """Return r(x) of each sample, of shape (n,); a Series for a data frame."""
-        return like(X, self.option_.certainty(self._samples(X)), self.option_.name)
+        samples = self._samples(X)
+        return like(X, self.option_.certainty(samples), self.option_.name)
 
     def rejects(self, X: ArrayLike) -> Any:
         """Return whether r(x) < threshold_ for each sample, of shape (n,); a Series for a data frame."""

@@ -202,7 +202,7 @@ class _Escaped:
 
 
 def _list(result: Any) -> str:
-    """Return a table of the first explanations of many: what each is accepted as, and if what were changed."""
+    """Return a table of the first explanations: what each is accepted as, and if what were changed."""
     n, found = len(result), int(result.found.sum())
     rows = []
     for i in range(min(n, LISTED)):
