@@ -10,6 +10,7 @@ from bs4 import BeautifulSoup
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("LVQREJ_SITE", ROOT / "_build" / "html")).resolve()
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+FRONT = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["root"] + ".html"
 PAGES = sorted(
     file.relative_to(SITE).as_posix() for file in SITE.rglob("*.html") if "_static" not in file.parts
 )
