@@ -1,8 +1,8 @@
 """The projection onto a cell with balls: one constraint decides, or two of the same curvature, compiled.
 
-Balls of one metric and curvature share their quadratic part, so that every convex combination of two of them is again a ball,
-which holds their intersection. By duality the cell's projection is that onto the combination whose projection is
-farthest: a search for one number, with the homotopy inside.
+Balls of one metric and curvature share their quadratic part, so that every convex combination of two of them
+is again a ball, which holds their intersection. By duality the cell's projection is that onto the combination
+whose projection is farthest: a search for one number, with the homotopy inside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ HOMOTOPY, TWO_BALLS = 2, 3
 
 
 @inner
-def _one_ball(W: Scaled, metric: int, s: float, g: float, lo: Floats, hi: Floats, cutoff: float, T: Space) -> int:
+def _one_ball(
+    W: Scaled, metric: int, s: float, g: float, lo: Floats, hi: Floats, cutoff: float, T: Space
+) -> int:
     """Project onto the ball (T.A, T.c, s, g); the result is T.beta with T.e = M beta."""
     Mt, A, e, ev, beta, v, active = W.Mt[metric], T.A, T.e, T.ev, T.beta, T.v, T.active
     steps = 4 * len(lo) + 20
@@ -90,7 +92,7 @@ def _certificate(
 @inner
 def _missed(P: Packed, W: Scaled, cell: int, metric: int, settled: int, other: int, T: Space) -> int:
     """Return the constraint of the cell that T.beta misses most, but for the settled ones; -1 if none."""
-    worst, found = 0.0, np.int64(-1)
+    worst, found = 0.0, int(np.int64(-1))
     for j in range(P.start[cell], P.start[cell + 1]):
         if j != settled and j != other:
             value = value_at(P, W, j, metric, T) - 0.5 * T.margin[j]
@@ -161,10 +163,10 @@ def solve_balls(
     for j in range(P.start[cell], P.start[cell + 1]):
         if T.bound[j] > T.bound[first]:
             first = j
-    plain, safe, second, over = 0.0, 0.0, np.int64(-1), 0.0
+    plain, safe, second, over = 0.0, 0.0, int(np.int64(-1)), 0.0
     while True:
         curved = P.normal[first] < 0
-        metric = P.site_metric[P.near[first]] if curved else np.int64(0)
+        metric = P.site_metric[P.near[first]] if curved else int(np.int64(0))
         s = P.alpha[first] - P.beta[first] if curved else 0.0
         _only(P, W, first, T)
         status = _one_ball(W, metric, s, T.g[first] + T.margin[first], lo, hi, cutoff, T)

@@ -1,4 +1,4 @@
-"""Convex cells: balls and half-spaces whose union is the accepted set, one readable, one packed for speed.
+"""Unions of convex cells, packed as arrays: what an accepted set is made of.
 
 Every constraint has the same form, with two *sites* a and b (points) and numbers alpha >= beta >= 0:
 
@@ -19,91 +19,12 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej._validation import check_number, check_samples
+from lvqrej.shapes import Ball, Cell, HalfSpace
+
+__all__ = ["Ball", "Cell", "Cells", "HalfSpace", "Packed", "join_cells"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Ball:
-    """The set |L (x - centre)| <= radius; a cylinder or an ellipsoid, depending on L.
-
-    Parameters
-    ----------
-    centre : array-like of shape (d,)
-    radius : float
-        At least 0.
-    L : array-like of shape (k, d), optional
-        The metric; the identity if None.
-
-    Examples
-    --------
-    >>> ball = Ball([0, 0], 5)
-    >>> ball.excess(np.array([[3, 4], [6, 8]]))
-    array([0., 5.])
-    """
-
-    centre: Floats
-    radius: float
-    L: Floats = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        centre = check_samples(np.atleast_2d(self.centre), name="centre")[0]
-        object.__setattr__(self, "centre", centre)
-        object.__setattr__(self, "radius", check_number(self.radius, "radius", low=0))
-        metric = np.eye(len(centre)) if self.L is None else check_samples(self.L, len(centre), name="L")
-        object.__setattr__(self, "L", metric)
-
-    def excess(self, X: Floats) -> Floats:
-        """Return |L (x - centre)| - radius, of shape (n,): at most 0 inside."""
-        return np.linalg.norm((X - self.centre) @ self.L.T, axis=1) - self.radius
-
-
-@dataclass(frozen=True, eq=False)
-class HalfSpace:
-    """The set normal'x + offset >= 0.
-
-    Examples
-    --------
-    >>> HalfSpace([1, 0], -2).excess(np.array([[3, 4], [1, 0]]))
-    array([-1.,  1.])
-    """
-
-    normal: Floats
-    offset: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "normal", check_samples(np.atleast_2d(self.normal), name="normal")[0])
-        object.__setattr__(self, "offset", check_number(self.offset, "offset"))
-
-    def excess(self, X: Floats) -> Floats:
-        """Return -(normal'x + offset), of shape (n,): at most 0 inside."""
-        return -(X @ self.normal + self.offset)
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """An intersection of balls and half-spaces, all of whose points are accepted with one label.
-
-    `label` is the index of the class among the option's classes, `name` says in words what the cell is.
-
-    Examples
-    --------
-    >>> cell = Cell(balls=(Ball([0, 0], 1),), half_spaces=(HalfSpace([1, 0], 0),))
-    >>> cell.contains(np.array([[0.5, 0], [-0.5, 0], [2, 0]]))
-    array([ True, False, False])
-    """
-
-    balls: tuple[Ball, ...] = ()
-    half_spaces: tuple[HalfSpace, ...] = ()
-    label: int = 0
-    name: str = ""
-
-    def contains(self, X: Floats, tolerance: float = 0.0) -> NDArray[np.bool_]:
-        """Return whether each sample lies in the cell, of shape (n,)."""
-        excesses = [piece.excess(X) for piece in (*self.balls, *self.half_spaces)]
-        return np.all([excess <= tolerance for excess in excesses], axis=0)
 
 
 class Packed(NamedTuple):
@@ -133,7 +54,7 @@ class Cells(Sequence[Cell]):
     sites : ndarray of shape (S, d), site_metric : ndarray of shape (S,)
         The points the constraints compare and the metric each is measured in.
     near, far, alpha, beta, gamma : ndarrays of shape (c,)
-        f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0, with `far` = -1 if beta = 0. A plain
+        f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0, `far` = -1 if beta = 0. A plain
         half-space has `near` = -1, its row of `plain` in `far`, and f(x) = gamma - plain'x.
     start : ndarray of shape (cells + 1,)
     labels : ndarray of shape (cells,)
@@ -270,6 +191,17 @@ class Cells(Sequence[Cell]):
             if value >= -tolerance * size:
                 tight.append(self.describe(j))
         return tight
+
+    def snapped(self, cells: Ints, points: Floats, start: Floats) -> Floats:
+        """Return the points with features that almost agree with the cell's first near site set to it.
+
+        A cell of radius 0 is a single point, which only its own digits meet.
+        """
+        first = self.start[cells]
+        sites = self.sites[self.near[first]] if len(self.sites) else points
+        moved = np.abs(points - start)
+        near = np.abs(points - sites) <= 1e-5 * moved.max(axis=1, keepdims=True)
+        return np.where(near & (moved > 0), sites, points)
 
     def with_label(self, label: int) -> Cells:
         """Return the cells that are accepted as the class of this index."""

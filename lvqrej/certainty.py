@@ -31,6 +31,10 @@ class Certainty(ABC):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label an accepted sample gets, of shape (n,)."""
 
+    def cells(self, theta: float) -> Any:
+        """Return convex cells whose union is the accepted set r(x) >= theta."""
+        raise NotImplementedError(f"{type(self).__name__} describes no cells")
+
     def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
         """Return whether r(x) >= theta for each sample, of shape (n,), without any tolerance."""
         return self.certainty(X) >= check_theta(theta)
@@ -63,6 +67,9 @@ class PrototypeCertainty(Certainty):
     def _pack(self, kept: NDArray[np.bool_], plus: NDArray[np.intp], **rows: Any) -> Cells:
         """Pack a table of constraints, one row of the table per cell; `kept` says which entries exist."""
         m = len(self.model.prototypes)
+        entries: dict[str, Any] = {
+            name: np.ascontiguousarray(np.broadcast_to(row, kept.shape)[kept]) for name, row in rows.items()
+        }
         return Cells(
             metrics=self.model.L[None],
             sites=self.model.prototypes,
@@ -70,10 +77,7 @@ class PrototypeCertainty(Certainty):
             start=np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int64),
             labels=self.model.class_index[plus].astype(np.int64),
             site_names=[f"prototype {j} ({label})" for j, label in enumerate(self.model.labels)],
-            **{
-                name: np.ascontiguousarray(np.broadcast_to(row, kept.shape)[kept])
-                for name, row in rows.items()
-            },
+            **entries,
         )
 
     def _nearest_two(self, X: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp], Any, Any]:
@@ -112,10 +116,10 @@ class RelativeSimilarity(PrototypeCertainty):
     def cells(self, theta: float) -> Cells:
         """Return one cell per target prototype p+, an Apollonius ball for each p_j of another class.
 
-        (1 + theta) d(x, p+) <= (1 - theta) d(x, p_j). Their union is exactly {r >= theta}: in the cell of p+ the
-        nearest prototype has p+'s label and is at least as near, and an accepted x lies in the cell of its own
-        nearest prototype. A p+ that coincides with a prototype of another class has no cell; theta > 1 leaves
-        none; theta <= 0 accepts everything, and the cells are the classes' regions.
+        (1 + theta) d(x, p+) <= (1 - theta) d(x, p_j). Their union is exactly {r >= theta}: in the cell of p+
+        the nearest prototype has p+'s label and is at least as near, and an accepted x lies in the cell of
+        its own nearest prototype. A p+ that coincides with a prototype of another class has no cell; theta > 1
+        leaves none; theta <= 0 accepts everything, and the cells are the classes' regions.
 
         >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
         >>> ball = option.cells(0.5)[0].balls[0]

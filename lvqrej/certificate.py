@@ -1,6 +1,6 @@
 """One certificate for every solver: a linear inequality that every point of a cell obeys, and its cost.
 
-For multipliers lam_j >= 0 and any point e_j = M_j beta, convexity of f_j(beta) = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j gives
+For multipliers lam_j >= 0 and any points e_j, convexity of f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j gives
 
     q'beta >= tau    with    q = sum_j 2 lam_j M_j'(A_j - s_j e_j),    tau = sum_j lam_j (g_j - s_j |e_j|^2)
 
@@ -62,8 +62,8 @@ def certified(
 ) -> tuple[float, float]:
     """Return the value for the tightened right-hand side tau + margin, and a safe one for tau itself.
 
-    The safe value is lowered by all that rounding may have added: `doubt` bounds the sizes of the terms that were summed into q, `tau_doubt` those of tau; `unit` is the
-    relative error of such sums. q is overwritten.
+    The safe value is lowered by all that rounding may have added: `doubt` bounds the sizes of the terms that
+    were summed into q, `tau_doubt` those of tau, `unit` is the relative error of such sums. q is overwritten.
     """
     plain = knapsack(q, tau + margin, lo, hi)
     for k in range(len(q)):

@@ -1,8 +1,8 @@
 """The l1 projection onto any cell, as one cone program for Clarabel, polished and certified.
 
-In scaled changes beta = w delta, with e_m = M_m beta for each metric and t_m >= |e_m|^2 (one second-order cone per metric),
-every constraint is linear: s_j t_m - 2 A_j'e_m + g_j <= 0. This takes over where several balls are active at once,
-where metrics are mixed and where half-spaces cut balls.
+In scaled changes beta = w delta, with e_m = M_m beta for each metric and t_m >= |e_m|^2 (one second-order
+cone per metric), every constraint is linear: s_j t_m - 2 A_j'e_m + g_j <= 0. This takes over where several
+balls are active at once, where metrics are mixed and where half-spaces cut balls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZERO = 1e-6
 
 
 class Program(NamedTuple):
-    """One cell seen from one sample: f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j, or f_j = g_j - q_j'beta."""
+    """One cell as a sample sees it: f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j, or g_j - q_j'beta."""
 
     M: list[Floats]  # metric of each constraint, (k, d); empty for a half-space
     A: list[Floats]  # (k,)
@@ -170,13 +170,16 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
         sparse.csc_matrix((n, n)), cost, matrix, np.array(right), cones, settings
     ).solve()
     multipliers = np.maximum(np.array(solution.z)[first : first + len(g)], 0.0) / norms
-    multipliers = np.where(np.isfinite(multipliers), multipliers, 0.0)
+    largest = float(multipliers.max(initial=0.0))
+    if not 0 < largest < np.inf:
+        multipliers, largest = np.zeros(len(g)), 1.0
+    multipliers /= largest  # the certificate is free of their scale, and a ray's may overflow
     if "Infeasible" in str(solution.status):
         return INFEASIBLE, np.zeros(d), multipliers
     beta = direction @ np.array(solution.x)[:steps] * unit
-    if not np.isfinite(beta).all():
-        return UNRESOLVED, np.zeros(d), np.zeros(len(g))
-    return SOLVED, np.clip(beta, lo, hi), multipliers * unit
+    if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
+        return UNRESOLVED, np.zeros(d), multipliers
+    return SOLVED, np.clip(beta, lo, hi), multipliers * (largest * unit)
 
 
 def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tuple[Floats, float]:
@@ -185,7 +188,7 @@ def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tupl
     A small ball far away is seen from its centre, in units of its radius; anything else from the sample, in
     units of the distance to it.
     """
-    worst = max(mine, key=lambda j: g[j] / max(np.linalg.norm(program.A[j]), 1e-300))
+    worst = max(mine, key=lambda j: float(g[j]) / max(float(np.linalg.norm(program.A[j])), 1e-300))
     A, s = program.A[worst], program.s[worst]
     squared = float(A @ A)
     rest = squared - s * g[worst]

@@ -51,7 +51,7 @@ def explain(
     n_jobs: int | None = 1,
     progress: bool = False,
 ) -> Any:
-    """Explain rejects: for each sample the nearest accepted input, min sum_k w_k |delta_k| s.t. r(x + delta) >= theta.
+    """Explain rejects: the nearest accepted inputs, min sum_k w_k |delta_k| s.t. r(x + delta) >= theta.
 
     Parameters
     ----------
@@ -112,10 +112,10 @@ def explain(
 
 
 def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: Any) -> dict[Any, Any]:
-    """Explain each sample once per class: what would it cost to be accepted as this one?
+    """Explain each sample once per class: what it would cost to be accepted as this one.
 
-    Takes the options of `explain` but `target` and `on_infeasible`: a class that cannot be reached is marked in
-    `found` (for one sample (d,): is None).
+    Takes the options of `explain` but `target` and `on_infeasible`: a class that cannot be reached is marked
+    in `found` (for one sample (d,): is None).
 
     Returns
     -------
@@ -126,7 +126,8 @@ def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: 
     >>> from lvqrej.certainty import RelativeSimilarity
     >>> from lvqrej.prototypes import PrototypeModel
     >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
-    >>> {label: why.distance.__round__(6) for label, why in explain_per_class(option, 0.6, [0.9, 0.0]).items()}
+    >>> answers = explain_per_class(option, 0.6, [0.9, 0.0])
+    >>> {label: round(why.distance, 6) for label, why in answers.items()}
     {'a': 0.233333, 'b': 0.433333}
     """
     for name in ("target", "on_infeasible"):

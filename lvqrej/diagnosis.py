@@ -14,11 +14,18 @@ from lvqrej.requirements import Requirements
 Floats = NDArray[np.float64]
 
 
-def reason_of(option: Certainty, theta: float, x: Floats, required: Requirements) -> str:
-    """Return a sentence that names the requirement at fault for a sample without a counterfactual."""
+def reason_of(
+    option: Certainty, theta: float, x: Floats, required: Requirements, with_limit: bool = True
+) -> str:
+    """Return a sentence that names the requirement at fault for a sample without a counterfactual.
+
+    `with_limit` adds the largest threshold that could be reached, which takes a bisection.
+    """
     goal = f"a {option.name} of {theta:g}"
     if not _possible(option, theta, x, required.without(required.groups())):
-        limit = _largest_threshold(option, theta, x, required.without(required.groups()))
+        limit = (
+            _largest_threshold(option, theta, x, required.without(required.groups())) if with_limit else ""
+        )
         return f"no input reaches {goal}{limit}: lower theta"
     groups = required.groups()
     for size in range(1, len(groups) + 1):
@@ -32,18 +39,15 @@ def reason_of(option: Certainty, theta: float, x: Floats, required: Requirements
     blames = [
         " and ".join(_blame(option, theta, x, required, name, size) for name in names) for names in helpful
     ]
-    limit = _largest_threshold(option, theta, x, required)
-    return f"{_given(required, option)} no input reaches {goal}{limit}; one exists without {', or without '.join(blames)}"
-
-
-def _given(required: Requirements, option: Certainty) -> str:
-    return "with " + ", ".join(required.groups())
+    limit = _largest_threshold(option, theta, x, required) if with_limit else ""
+    instead = ", or without ".join(blames)
+    return f"with {', '.join(groups)} no input reaches {goal}{limit}; one exists without {instead}"
 
 
 def _blame(option: Certainty, theta: float, x: Floats, required: Requirements, group: str, size: int) -> str:
     """Name a group of requirements, or the single feature of it whose requirement is enough to drop."""
     if group == "target":
-        return f"the target {option.classes.tolist()[required.target]!r}"  # type: ignore[index]
+        return f"the target {option.classes.tolist()[required.target]!r}"
     if group == "constraints":
         return "the linear constraints"
     features = required.features_of(group)
@@ -71,7 +75,7 @@ def _largest_threshold(option: Certainty, theta: float, x: Floats, required: Req
     low, high = (0.0 if theta > 0 else theta - 1.0), theta
     if not _possible(option, low, x, required):
         return ""
-    for _ in range(24):
+    for _ in range(16):
         middle = (low + high) / 2
         if _possible(option, middle, x, required):
             low = middle

@@ -28,7 +28,7 @@ _DEPENDENT = 1e-11
 
 @inner
 def _append(gram: Floats, chol: Floats, active: NDArray[np.int64], p: int, k: int) -> bool:
-    """Extend the Cholesky factor of the active Gram matrix by feature k; False if it depends on the others."""
+    """Extend the Cholesky factor of the active Gram matrix by feature k; False if it depends on them."""
     pivot = gram[k, k]
     for i in range(p):
         value = gram[k, active[i]]
@@ -114,7 +114,7 @@ def homotopy(
     a = np.empty(d)
     state = np.zeros(d, dtype=np.int64)
     beta[:] = 0.0
-    p = np.int64(0)  # a typed zero: a literal would be compiled for, too
+    p = int(np.int64(0))  # a typed zero: a literal would be compiled for, too
     f = g
     length = 0.0
     mu = 0.0
@@ -125,7 +125,7 @@ def homotopy(
             if k < 0:
                 return INFEASIBLE, p
             if _append(gram, chol, active, p, k):
-                mu, sign[k], state[k], p = abs(c[k]), np.sign(c[k]), _ACTIVE, np.int64(1)
+                mu, sign[k], state[k], p = abs(c[k]), np.sign(c[k]), _ACTIVE, int(np.int64(1))
             else:
                 state[k] = _SKIPPED
         h = _direction(chol, sign, active, p, v)
@@ -185,7 +185,7 @@ def homotopy(
             beta[j] = (hi[j] if sign[j] > 0 else lo[j]) if frozen else 0.0
             state[j] = _FROZEN if frozen else _OUT
             rested, rested_side = j, sign[j]
-            kept = np.int64(0)
+            kept = int(np.int64(0))
             for i in range(p):  # rebuild the factor without feature j
                 if i != k:
                     if not _append(gram, chol, active, kept, active[i]):

@@ -1,6 +1,6 @@
 """Cells as one sample sees them: the values of all constraints, and bounds in closed form, compiled.
 
-Seen from a sample x, with scaled changes beta = w delta, M = L diag(1/w) and z = L (site - x), a constraint is
+Seen from a sample x, with changes beta = w delta, M = L diag(1/w) and z = L (site - x), a constraint is
 
     f(beta) = s |M beta|^2 - 2 A'M beta + g,    s = alpha - beta,  A = alpha z_near - beta z_far,
                                                 g = alpha |z_near|^2 - beta |z_far|^2 + gamma.
@@ -118,7 +118,9 @@ def _see_site(site: Floats, x: Floats, Lt: Floats, M: Floats, pull: bool, z: Flo
 
 
 @inner
-def see(P: Packed, W: Scaled, x: Floats, curved: bool, rounding: float, facet_rounding: float, T: Space) -> None:
+def see(
+    P: Packed, W: Scaled, x: Floats, curved: bool, rounding: float, facet_rounding: float, T: Space
+) -> None:
     """Fill in what the sample x sees: z, |z|^2, (if anything is curved) u = M'z, g, sizes and margins."""
     for i in range(P.sites.shape[0]):
         m = P.site_metric[i]

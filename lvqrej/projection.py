@@ -1,4 +1,4 @@
-"""The nearest point of cells in weighted l1: compiled where one or two constraints decide, else a cone program."""
+"""Nearest points of cells in weighted l1: compiled where one or two constraints decide, else by cones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lvqrej.search import CONE, PATHS, Found, nothing_found, search_batch
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)
 #: How far inside, in units of the terms' sizes, an answer is aimed at: what rounding can add up to.
-ROUNDING = 4 * _EPS
+ROUNDING = 16 * _EPS
 
 
 @runtime_checkable
 class AcceptedSet(Protocol):
-    """What a reject option's `cells(theta)` may be instead of `Cells`: anything that finds its nearest points."""
+    """What an option's `cells(theta)` may be instead of `Cells`: anything that finds its nearest points."""
 
     def with_label(self, label: int) -> AcceptedSet:
         """Return the part accepted as the class of this index."""
@@ -77,7 +77,7 @@ def nearest_points(
     in_units = scaled(packed, weights)
     search_batch(packed, in_units, X, lower, upper, rounding, facet_rounding, *found)
     for i in np.flatnonzero(found.open_cells):
-        _with_cones(cells, in_units, X[i], lower[i], upper[i], rounding, facet_rounding, found, i)
+        _with_cones(cells, in_units, X[i], lower[i], upper[i], rounding, facet_rounding, found, int(i))
     return found
 
 
@@ -134,7 +134,9 @@ def cone_program(
 ) -> Program:
     """Return the constraints of all cells in `packed` (usually one) as seen from x, for the cone program."""
     metrics = [L / weights for L in packed.metrics]
-    z = np.array([packed.metrics[m] @ (site - x) for m, site in zip(packed.site_metric, packed.sites)])
+    z = np.array(
+        [packed.metrics[m] @ (site - x) for m, site in zip(packed.site_metric, packed.sites, strict=True)]
+    )
     squares = (z**2).sum(axis=1) if len(z) else np.empty(0)
     c, d = len(packed.near), len(x)
     M, A, q, s, g, size = [], [], np.empty((c, d)), np.zeros(c), np.empty(c), np.empty(c)

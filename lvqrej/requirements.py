@@ -1,4 +1,4 @@
-"""What a counterfactual has to respect: weights, fixed features, bounds, directions, linear constraints, a target."""
+"""What a counterfactual has to respect: fixed features, bounds, directions, linear constraints, a target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Requirements:
     """Checked requirements, as arrays over the features.
 
     A counterfactual z of x obeys z = x where `fixed`, z >= x where `increase_only`, z <= x where
-    `decrease_only`, lower <= z <= upper, A z <= b, and gets the label `classes[target]` unless `target` is None.
+    `decrease_only`, lower <= z <= upper, A z <= b, and gets the label `classes[target]` unless that is None.
     """
 
     weights: Floats
@@ -94,7 +94,8 @@ def check_requirements(
 ) -> Requirements:
     """Return the requirements as arrays, or raise a ValueError that names the argument at fault.
 
-    >>> asked = check_requirements(2, ["age", "bmi"], np.array(["a", "b"]), fixed=["age"], bounds={1: (18, 40)})
+    >>> classes = np.array(["a", "b"])
+    >>> asked = check_requirements(2, ["age", "bmi"], classes, fixed=["age"], bounds={1: (18, 40)})
     >>> asked.fixed, asked.lower
     (array([ True, False]), array([-inf,  18.]))
     """
@@ -217,7 +218,7 @@ def mad_weights(X: ArrayLike) -> Floats:
     if (deviations == 0).any():
         k = np.flatnonzero(deviations == 0).tolist()
         raise ValueError(
-            f"X must vary in every feature for weights by median absolute deviation; it is 0 in features {k}: "
+            f"X must vary in every feature for weights by median absolute deviation; it is 0 in {k}: "
             "give these weights yourself, or fix them"
         )
     return 1 / deviations

@@ -109,9 +109,9 @@ def _search_one(
 ) -> tuple[float, float, int, int, int]:
     """Search all cells in the order of `bounds`; distance, certificate, cell, path, number of open cells."""
     best, certificate, unresolved = np.inf, np.inf, 0
-    nearest, how = np.int64(-1), NONE
+    nearest, how = int(np.int64(-1)), NONE
     for _ in range(len(bounds)):
-        cell = np.argmin(bounds)
+        cell = int(np.argmin(bounds))
         if bounds[cell] > best or bounds[cell] == np.inf:
             break
         bounds[cell] = np.inf
@@ -121,7 +121,7 @@ def _search_one(
             distance = 0.0
             for f in range(len(delta)):
                 distance += abs(T.beta[f])
-        # A degenerate path, or more active constraints than the compiled paths take: the cone program decides.
+        # A degenerate path, or more active constraints than compiled paths take: the cone program decides.
         if (status == UNRESOLVED or plain < (1 - _OPTIMAL) * distance < np.inf) and plain < best:
             unresolved += 1
         if status != CUT_OFF:

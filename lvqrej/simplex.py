@@ -4,7 +4,7 @@ In scaled changes beta_k = w_k delta_k the program and its dual are
 
     min |beta|_1  s.t.  Q beta >= g,  lo <= beta <= hi        max g'lam - ...  s.t.  lam >= 0,  r = Q'lam
 
-where a feature rests at 0 while |r_k| <= 1, moves while |r_k| = 1 and stays at a bound while |r_k| > 1. A basis
+where a feature rests at 0 while |r_k| <= 1, moves while |r_k| = 1, stays at a bound while |r_k| > 1. A basis
 is a set of tight rows and as many moving features: one or two of each in practice, so each step solves
 systems of that size from scratch (nothing accumulates) and prices the rest once. lam = 0 is feasible, the
 dual value only grows, and every step's value is a lower bound: the paper's early stopping for free.
@@ -152,7 +152,7 @@ def dual_simplex(
     sign = np.zeros(d)  # side of a moving or frozen feature, 0 at rest
     is_moving = np.zeros(d, dtype=np.bool_)
     r, dr = np.empty(d), np.empty(d)
-    p = np.int64(0)
+    p = int(np.int64(0))
     for _ in range(max_steps):
         for j in range(p):
             for b in range(p):

@@ -1,8 +1,8 @@
 """Answers that pass the option's own test in floating point, without tolerance.
 
-The nearest point lies on the boundary, where a hair decides. The search therefore aims inside by what rounding can
-add up to; the option tests the result; what still fails is aimed further inside, four times each time. The
-lower bound is that of the cells as they are, so nothing of this is hidden from the gap.
+The nearest point lies on the boundary, where a hair decides. The search therefore aims inside by what
+rounding can add up to; the option tests the result; what still fails is aimed further inside, four times each
+time. The lower bound is that of the cells as they are, so nothing of this is hidden from the gap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 #: How far inside to aim, try after try, in units of rounding.
 _LADDER = tuple(4.0**k for k in range(18))
 #: A set without interior (theta = 1, bounds that just touch it) is met only if rounding is forgiven.
-_FORGIVING = (0.0, -1 / 64, -1 / 16, -1 / 4, -1.0)
+_FORGIVING = (0.0, -1 / 16, -1.0, -16.0, -64.0)
 
 
 class Answers(NamedTuple):
@@ -108,13 +108,20 @@ def _climb(
         state.bounds[pending] = np.maximum(state.bounds[pending], moved + found.bounds)
         passed = reached.copy()
         passed[reached] = is_valid(option, theta, required, points[reached])
+        if ladder is _FORGIVING and isinstance(union, Cells):
+            tried = reached & ~passed
+            snapped = union.snapped(found.cells[tried], points[tried], start[pending[tried]])
+            points[tried] = np.clip(snapped, lower[pending[tried]], upper[pending[tried]])
+            passed[tried] = is_valid(option, theta, required, points[tried])
+        distances = (np.abs(points - X[pending]) * required.weights).sum(axis=1)
+        passed &= distances < state.distances[pending]
         rows = pending[passed]
-        state.points[rows] = points[passed]
-        state.distances[rows] = (np.abs(points[passed] - X[rows]) * required.weights).sum(axis=1)
+        state.points[rows], state.distances[rows] = points[passed], distances[passed]
         state.found[rows], state.cells[rows] = True, found.cells[passed]
         state.paths[rows] = found.paths[passed]
         if len(rows):
             state.certainties[rows] = option.certainty(state.points[rows])
             state.labels[rows] = option.predict(state.points[rows])
         state.bounds[rows] = np.minimum(state.bounds[rows], state.distances[rows])
-        pending = pending[reached & ~passed]
+        if ladder is not _FORGIVING:  # there the next step may do better still
+            pending = pending[reached & ~passed]

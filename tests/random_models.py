@@ -22,7 +22,7 @@ class Case:
 
 
 def random_case(seed: int, *, max_features: int = 64, n: int = 4, exact: bool = True) -> Case:
-    """Return a random case: 2-10 classes, 1-8 prototypes each, deficient ranks, twins, scales, extreme theta."""
+    """Return a random case: 2-10 classes, 1-8 prototypes each, any rank, twins, scales, extreme theta."""
     rng = np.random.default_rng(seed)
     d = int(rng.choice([k for k in (1, 2, 3, 5, 8, 13, 30, 64) if k <= max_features]))
     rank = int(rng.integers(1, d + 1))

@@ -46,8 +46,7 @@ def check(case: Case, result: Any) -> float:
     assert (result.lower_bounds[found] <= result.distances[found]).all()
     assert not np.isnan(result.lower_bounds).any()
     excess = result.distances[found] - result.lower_bounds[found] - 100 * rounding_length(case)
-    worst = float((excess / np.maximum(result.distances[found], 1e-300)).max(initial=0.0))
-    return worst
+    return float((excess / np.maximum(result.distances[found], 1e-300)).max(initial=0.0))
 
 
 def run(cases: int, seed: int = 0, verbose: bool = False) -> dict[str, Any]:
