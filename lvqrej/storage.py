@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -44,6 +45,11 @@ ESTIMATORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GLVQ, GMLVQ, GlvqModel, GmlvqModel, Pipeline, *SCALERS)
 }
 Arrays = dict[str, NDArray[Any]]
+#: What NumPy and zipfile raise when they read something else, or a part of it.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError, KeyError, SyntaxError,
+    NotImplementedError, RuntimeError, struct.error, OverflowError, MemoryError,
+)  # fmt: skip
 
 
 class StorageError(ValueError):
@@ -251,13 +257,12 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Return header and arrays of a file after checking that it is ours, of a known version and whole."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError) as error:
-        if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
-            raise
-        raise StorageError(f"{path} is not a stored classifier, or is damaged: {error}") from error
+    with path.open("rb") as file:
+        try:
+            content = np.load(file, allow_pickle=False)
+            arrays = {name: content[name] for name in content.files}
+        except _DAMAGE as error:
+            raise StorageError(f"{path} is not a stored classifier, or is damaged: {error!r}") from error
     try:
         header = json.loads(arrays.pop("header").tobytes())
         form, version, digest = header["format"], header["version"], header["digest"]

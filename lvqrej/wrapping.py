@@ -84,8 +84,7 @@ def affine_scale_of(pipeline: Pipeline) -> tuple[Array, Array]:
     >>> affine_scale_of(pipeline.fit([[0, 10], [2, 50], [0, 20], [1, 30]], [0, 1, 0, 1]))
     (array([ 2., 40.]), array([ 0., 10.]))
     """
-    steps = [step for _, step in pipeline.steps if step not in (None, "passthrough")]
-    d = steps[0].n_features_in_
+    d = pipeline.steps[-1][1].n_features_in_
     scale, shift = np.ones(d), np.zeros(d)
     for name, step in pipeline.steps[:-1]:
         if step is None or step == "passthrough":

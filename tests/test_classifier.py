@@ -510,7 +510,7 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
 
 def test_scalers_in_a_row_and_nested_pipelines(blobs):
     X, y = blobs
-    inner = Pipeline([("nothing", "passthrough"), ("range", MinMaxScaler()), ("lvq", GLVQ())])
+    inner = Pipeline([("range", MinMaxScaler()), ("nothing", "passthrough"), ("lvq", GLVQ())])
     classifier = RejectOptionClassifier(
         Pipeline([("spread", StandardScaler()), ("rest", inner)]), threshold=0.3
     )
