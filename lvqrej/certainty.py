@@ -118,7 +118,7 @@ class RelativeSimilarity(PrototypeCertainty):
 
         (1 + theta) d(x, p+) <= (1 - theta) d(x, p_j). Their union is exactly {r >= theta}: in the cell of p+
         the nearest prototype has p+'s label and is at least as near, and an accepted x lies in the cell of
-        its own nearest prototype. A p+ that coincides with a prototype of another class has no cell; theta > 1
+        its own nearest prototype. A p+ that coincides with a prototype of another class has none; theta > 1
         leaves none; theta <= 0 accepts everything, and the cells are the classes' regions.
 
         >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))

@@ -1,6 +1,6 @@
 """One certificate for every solver: a linear inequality that every point of a cell obeys, and its cost.
 
-For multipliers lam_j >= 0 and any points e_j, convexity of f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j gives
+For multipliers lam_j >= 0 and points e_j, convexity of f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j gives
 
     q'beta >= tau    with    q = sum_j 2 lam_j M_j'(A_j - s_j e_j),    tau = sum_j lam_j (g_j - s_j |e_j|^2)
 

@@ -45,15 +45,13 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     n, d = X.shape
     lower, upper = required.box(X)
     start = np.clip(X, lower, upper)
-    before = option.certainty(X) if n else np.empty(0)
-    labels = option.predict(X) if n else option.classes[:0]
+    before, own = judge(option, theta, required, X)
     state = Answers(
-        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), labels.copy(),
+        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), option.classes[:0],
         np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int64), np.full(n, NONE, dtype=np.int64),
     )  # fmt: skip
     possible = (lower <= upper).all(axis=1)
-    own = possible & (start == X).all(axis=1)
-    own[own] = is_valid(option, theta, required, X[own])
+    own &= possible & (start == X).all(axis=1)
     state.points[own], state.distances[own], state.bounds[own] = X[own], 0.0, 0.0
     state.found[own], state.paths[own] = True, ACCEPTED
     pending = np.flatnonzero(possible & ~own)
@@ -61,19 +59,29 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     missed = pending[~state.found[pending]]
     _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
     state.bounds[~state.found] = np.inf
-    return state
+    final = np.where(state.found[:, None], state.points, X)
+    return state._replace(labels=option.predict(final) if n else option.classes[:0])
 
 
-def is_valid(option: Certainty, theta: float, required: Requirements, points: Floats) -> NDArray[np.bool_]:
-    """Return whether the option accepts each point, as the target if there is one, within the constraints."""
+def judge(
+    option: Certainty, theta: float, required: Requirements, points: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the certainty of each point and whether it is a valid answer."""
     if len(points) == 0:
-        return np.zeros(0, dtype=bool)
-    valid = option.accepts(points, theta)
+        return np.empty(0), np.zeros(0, dtype=bool)
+    certainty = option.certainty(points)
+    plain = type(option).accepts is Certainty.accepts  # then its test is a comparison, no second evaluation
+    valid = certainty >= theta if plain else option.accepts(points, theta)
     if required.target is not None:
         valid &= option.predict(points) == option.classes[required.target]
     if len(required.b):
         valid &= required.linear(points)
-    return valid
+    return certainty, valid
+
+
+def is_valid(option: Certainty, theta: float, required: Requirements, points: Floats) -> NDArray[np.bool_]:
+    """Return whether the option accepts each point, as the target if there is one, within the constraints."""
+    return judge(option, theta, required, points)[1]
 
 
 def nearest(union: Any, *arguments: Any) -> Found:
@@ -106,22 +114,19 @@ def _climb(
         points = np.clip(start[pending] + found.deltas, lower[pending], upper[pending])
         moved = (np.abs(start[pending] - X[pending]) * required.weights).sum(axis=1)
         state.bounds[pending] = np.maximum(state.bounds[pending], moved + found.bounds)
-        passed = reached.copy()
-        passed[reached] = is_valid(option, theta, required, points[reached])
+        passed, certainty = reached.copy(), np.empty(len(pending))
+        certainty[reached], passed[reached] = judge(option, theta, required, points[reached])
         if ladder is _FORGIVING and isinstance(union, Cells):
             tried = reached & ~passed
             snapped = union.snapped(found.cells[tried], points[tried], start[pending[tried]])
             points[tried] = np.clip(snapped, lower[pending[tried]], upper[pending[tried]])
-            passed[tried] = is_valid(option, theta, required, points[tried])
+            certainty[tried], passed[tried] = judge(option, theta, required, points[tried])
         distances = (np.abs(points - X[pending]) * required.weights).sum(axis=1)
         passed &= distances < state.distances[pending]
         rows = pending[passed]
         state.points[rows], state.distances[rows] = points[passed], distances[passed]
         state.found[rows], state.cells[rows] = True, found.cells[passed]
-        state.paths[rows] = found.paths[passed]
-        if len(rows):
-            state.certainties[rows] = option.certainty(state.points[rows])
-            state.labels[rows] = option.predict(state.points[rows])
+        state.paths[rows], state.certainties[rows] = found.paths[passed], certainty[passed]
         state.bounds[rows] = np.minimum(state.bounds[rows], state.distances[rows])
         if ladder is not _FORGIVING:  # there the next step may do better still
             pending = pending[reached & ~passed]
