@@ -11,14 +11,13 @@ from pages import SITE
 #: Where the tests' server keeps the site: not at its root.
 PREFIX = "/some/sub-path/"
 DESKTOP = {"width": 1280, "height": 900}
+SCHEMES = ("light", "dark")
 PHONE = {"width": 390, "height": 844}
 
-# A formula is hundreds of elements that inherit the colour of the text around it.
-PARTS = {"exclude": [["mjx-container"]]}
 # With `preload` axe-core itself requests style sheets, by wrong addresses. Only colours depend on the scheme.
 AXE = {
-    "light": {"preload": False},
-    "dark": {"preload": False, "runOnly": ["color-contrast"]},
+    "light": {"preload": False, "resultTypes": ["violations"]},
+    "dark": {"preload": False, "resultTypes": ["violations"], "runOnly": ["color-contrast"]},
 }
 STILL = "* { transition: none !important; animation: none !important; }"
 
@@ -54,22 +53,41 @@ OVERFLOWING = """() => {
   for (const part of document.querySelectorAll('main *')) {
     if (part.getBoundingClientRect().right <= innerWidth + 1 || part.closest(HIDDEN)) continue;
     let box = part.parentElement;
-    while (box && !['auto', 'scroll'].includes(getComputedStyle(box).overflowX)) box = box.parentElement;
-    if (!box || box.getBoundingClientRect().right > innerWidth + 1) found.push(part.outerHTML.slice(0, 120));
+    while (box && !(['auto', 'scroll'].includes(getComputedStyle(box).overflowX)
+                    && box.getBoundingClientRect().right <= innerWidth + 1)) box = box.parentElement;
+    if (!box) found.push(part.outerHTML.slice(0, 120));
   }
   return found;
 }"""
 
-# Relative luminance (WCAG 2) of the page's background and of its running text.
-LUMINANCE = """() => {
+# Luminance of the page, contrast of its running text (WCAG 2), and the tokens of code that are hard to read.
+CONTRAST = r"""() => {
   const luminance = colour => {
-    const channels = colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+    const channels = colour.match(/[\d.]+/g).slice(0, 3).map(value => value / 255)
       .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
     return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2];
   };
-  const colour = (part, property) => luminance(getComputedStyle(part)[property]);
-  const text = document.querySelector('article p') ?? document.querySelector('main');
-  return [colour(document.body, 'backgroundColor'), colour(text, 'color')];
+  const background = part => {
+    const colour = getComputedStyle(part).backgroundColor;
+    return part.parentElement && /, 0\)$/.test(colour) ? background(part.parentElement) : colour;
+  };
+  const contrast = part => {
+    const [one, other] = [getComputedStyle(part).color, background(part)].map(luminance);
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  };
+  const spans = [...document.querySelectorAll('.highlight pre span')];
+  const tokens = spans.filter(part => part.textContent.trim());
+  return {
+    page: luminance(background(document.body)),
+    text: contrast(document.querySelector('article p') ?? document.querySelector('main')),
+    faint: tokens.filter(token => contrast(token) < 4.5).map(token => token.outerHTML),
+  };
+}"""
+
+# Thousands of elements whose colours have been judged would cost axe-core minutes.
+FLATTEN = """() => {
+  document.querySelectorAll('.highlight pre').forEach(code => { code.textContent = code.textContent; });
+  document.querySelectorAll('mjx-container').forEach(formula => formula.replaceChildren('x'));
 }"""
 
 
@@ -81,12 +99,12 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     untypeset: list[str] = field(default_factory=list)
     overflowing: list[str] = field(default_factory=list)
-    luminance: dict[str, list[float]] = field(default_factory=dict)
+    contrast: dict[str, dict] = field(default_factory=dict)
     violations: dict[str, list[str]] = field(default_factory=dict)
 
 
 def open_page(context, url, visit):
-    """Open `url`, noting errors and requests, and wait until its mathematics is typeset."""
+    """Open `url`, noting errors and requests."""
     page = context.new_page()
     page.on("console", lambda message: message.type == "error" and visit.errors.append(message.text))
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
@@ -97,16 +115,19 @@ def open_page(context, url, visit):
         lambda answer: answer.status >= 400 and visit.errors.append(f"{answer.status}: {answer.url}"),
     )
     page.goto(url, wait_until="load")
-    page.evaluate("() => window.MathJax?.startup?.promise")
     return page
 
 
+def untypeset(page):
+    """Return the formulas of a page that are not typeset once MathJax says that it is done."""
+    page.evaluate("() => window.MathJax?.startup?.promise")
+    return page.evaluate(UNTYPESET)
+
+
 def glance(context, url):
-    """Visit a page only to see whether it loads whole and its mathematics is typeset."""
+    """Visit a page only to see whether it loads whole."""
     visit = Visit()
-    page = open_page(context, url, visit)
-    visit.untypeset = page.evaluate(UNTYPESET)
-    page.close()
+    open_page(context, url, visit).close()
     return visit
 
 
@@ -116,16 +137,24 @@ def study(context, url):
     page = open_page(context, url, visit)
     page.add_style_tag(content=STILL)
     page.evaluate(UNFOLD)
-    visit.untypeset = page.evaluate(UNTYPESET)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
-        visit.luminance[scheme] = page.evaluate(LUMINANCE)
-        visit.violations[scheme] = _serious(Axe().run(page, context=PARTS, options=AXE[scheme]).response)
+    visit.untypeset = untypeset(page)
     page.set_viewport_size(PHONE)
     visit.overflowing = page.evaluate(OVERFLOWING)
+    page.set_viewport_size(DESKTOP)
+    for scheme in SCHEMES:
+        _switch(page, scheme)
+        visit.contrast[scheme] = page.evaluate(CONTRAST)
+    page.evaluate(FLATTEN)
+    for scheme in SCHEMES:
+        _switch(page, scheme)
+        visit.violations[scheme] = _serious(Axe().run(page, options=AXE[scheme]).response)
     page.close()
     return visit
+
+
+def _switch(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
 
 
 def _serious(response):
