@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
 
 def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
@@ -41,6 +42,14 @@ def one_row(X: Any, names: Any = None) -> Any:
     return pd.DataFrame(row, columns=names)
 
 
+def validated(estimator: Any, X: Any, **training: Any) -> Any:
+    """Return X (n, d) as float64 by scikit-learn's checks, or (X, y) with ``y=y``; errors name it."""
+    try:
+        return validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise about_argument(error) from error
+
+
 def about_argument(error: Exception) -> Exception:
     """Return an error of scikit-learn's checks with the argument named, if its message does not name it.
 
@@ -49,4 +58,7 @@ def about_argument(error: Exception) -> Exception:
     """
     text = str(error)
     words = text.replace(",", " ").replace(".", " ").replace(":", " ").split()
-    return error if "X" in words or "y" in words else type(error)(f"X: {text}")
+    if "X" in words or "y" in words:
+        return error
+    name = "X and y" if "inconsistent numbers of samples" in text else "X"
+    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {text}")

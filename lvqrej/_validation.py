@@ -23,7 +23,7 @@ def check_samples(
         array = np.asarray(X)
         # The cast would drop an imaginary part with no more than a warning.
         samples = np.ascontiguousarray(array.real, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be numeric, of shape (n, d); found {describe(X)}") from error
     if np.iscomplexobj(array):
         raise ValueError(f"{name} must be real; found complex numbers")
@@ -59,9 +59,14 @@ def check_number(
     ValueError: theta must be a number; found '0.3' of type str
     """
     kind, what = (Integral, "an integer") if integer else (Real, "a number")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind) or np.isnan(float(value)):
+    try:
+        number = (
+            np.nan if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind) else float(value)
+        )
+    except OverflowError:
+        number = np.nan  # an integer beyond all floats
+    if np.isnan(number):
         raise ValueError(f"{name} must be {what}; found {describe(value)}")
-    number = float(value)
     if (number <= low if low_open else number < low) or number > high:
         parts = [f"{'above' if low_open else 'at least'} {low:g}"] if low > -np.inf else []
         parts += [f"at most {high:g}"] if high < np.inf else []
@@ -82,6 +87,18 @@ def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def dimensions(X: Any) -> int | None:
+    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths).
+
+    >>> dimensions([1.0, 2.0]), dimensions([[1.0], [2.0, 3.0]])
+    (1, None)
+    """
+    try:
+        return np.ndim(X)
+    except ValueError:
+        return None
+
+
 def feature_names_of(X: Any) -> list[str] | None:
     """Return the column names of a data frame whose names are all strings, else None."""
     columns = getattr(X, "columns", None)
@@ -92,5 +109,5 @@ def feature_names_of(X: Any) -> list[str] | None:
 
 def describe(value: Any) -> str:
     """Say in a few words what `value` is, for an error message."""
-    text = repr(value)
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**60 else "an integer of many digits"
     return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual
-from lvqrej._frames import about_argument, like, one_row
+from lvqrej._frames import like, one_row, validated
+from lvqrej._validation import check_samples, dimensions
 from lvqrej.cause import Familiarity
-from lvqrej.labels import check_labels, label_of_reject, with_rejects
+from lvqrej.labels import check_kinds, check_labels, label_of_reject, with_rejects
 from lvqrej.presentation import class_row
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.recipe import check_recipe, check_rule, chosen_point
@@ -191,7 +192,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         samples = self._samples(X)
         labels, weights = np.asarray(y), np.ones(len(samples))
         if sample_weight is not None:
-            weights = np.asarray(sample_weight, dtype=np.float64)
+            weights = check_samples([sample_weight], name="sample_weight")[0]
         for name, values in (("y", labels), ("sample_weight", weights)):
             if values.shape != (len(samples),):
                 raise ValueError(f"{name} must have shape ({len(samples)},); found shape {values.shape}")
@@ -280,25 +281,23 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}
 
     def _training(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
+        check_kinds(y)
+        samples, labels = validated(self, X, y=y)
         try:
-            samples, labels = validate_data(self, X, y, dtype=np.float64, order="C")
-        except (TypeError, ValueError) as error:
-            raise about_argument(error) from error
-        check_classification_targets(labels)
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise ValueError(f"y: {error}") from error
         return samples, labels
 
     def _samples(self, X: Any) -> Floats:
         """Return X as an array (n, d) after checking its features against those of `fit`."""
         check_is_fitted(self)
-        try:
-            return validate_data(self, X, reset=False, dtype=np.float64, order="C")
-        except (TypeError, ValueError) as error:
-            raise about_argument(error) from error
+        return validated(self, X)
 
     def _given(self, X: Any) -> tuple[Floats, bool, Any]:
         """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
         check_is_fitted(self)
-        if np.ndim(X) != 1:
+        if dimensions(X) != 1:
             return self._samples(X), False, getattr(X, "index", None)
         return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None
 

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_choice, check_number, check_samples, describe, feature_names_of
+from lvqrej._validation import (
+    check_choice,
+    check_number,
+    check_samples,
+    describe,
+    dimensions,
+    feature_names_of,
+)
 from lvqrej.cells import Cells, HalfSpace
 from lvqrej.certainty import Certainty, check_theta
 from lvqrej.diagnosis import reason_of
@@ -157,7 +164,7 @@ def accepted_set(option: Certainty, theta: float, required: Requirements) -> Any
 def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
     if not isinstance(option, Certainty):
         raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
-    single = np.ndim(X) == 1
+    single = dimensions(X) == 1
     rows = np.asarray(X)[None] if single else X
     return check_samples(rows, option.n_features, allow_empty=True), single
 

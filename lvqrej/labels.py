@@ -10,17 +10,27 @@ from numpy.typing import NDArray
 from lvqrej._validation import describe
 
 
+def check_kinds(y: Any) -> None:
+    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too."""
+    objects = np.asarray(y, dtype=object)
+    labels = list(objects) if objects.ndim == 1 else []  # another shape is told by whoever looks at it
+    missing = [row for row, label in enumerate(labels) if _is_missing(label)]
+    if missing:
+        raise ValueError(f"y must name a class for each sample; found none at row {missing[0]}")
+    if len({isinstance(label, str) for label in labels}) > 1:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(f"y must hold labels of one type; found {', '.join(kinds)}")
+
+
+def _is_missing(label: Any) -> bool:
+    if isinstance(label, (float, np.floating)):
+        return bool(np.isnan(label))
+    return label is None or type(label).__name__ in ("NAType", "NaTType")  # those of pandas, not loaded here
+
+
 def check_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes in `y` (n,) and how often each occurs, or raise a ValueError."""
-    labels = np.asarray(y)
-    missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
-    if missing.any():
-        raise ValueError(f"y must name a class for each sample; found none at row {missing.argmax()}")
-    try:
-        classes, counts = np.unique(labels, return_counts=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
-        raise ValueError(f"y must hold labels of one type; found {', '.join(kinds)}") from error
+    classes, counts = np.unique(np.asarray(y), return_counts=True)
     if len(classes) < 2:
         raise ValueError(f"y must name at least two classes; found one class: {classes.tolist()}")
     return classes, counts

@@ -11,9 +11,10 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from sklearn_lvq import GlvqModel, GmlvqModel
 
+from lvqrej._frames import validated
 from lvqrej._validation import check_choice, check_number, check_samples, describe
 from lvqrej.initialization import (
     Array,
@@ -126,7 +127,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
         """Learn from samples `x` (n, d) and labels `y` (n,) and return self."""
-        X, labels = validate_data(self, x, y, dtype=np.float64, order="C")
+        X, labels = validated(self, x, y=y)
         check_classification_targets(labels)
         self._check_parameters()
         self.classes_, targets = np.unique(labels, return_inverse=True)
@@ -207,7 +208,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
 
     def _distances(self, x: ArrayLike) -> Array:
         check_is_fitted(self, "w_")
-        return self._compute_distance(validate_data(self, x, reset=False, dtype=np.float64, order="C"))
+        return self._compute_distance(validated(self, x))
 
     def predict(self, x: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
@@ -340,7 +341,7 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         of the trace of Omega that they carry.
         """
         check_is_fitted(self, "omega_")
-        X = validate_data(self, x, reset=False, dtype=np.float64)
+        X = validated(self, x)
         check_number(dims, "dims", low=1, high=X.shape[1], integer=True)
         _, scales, axes = np.linalg.svd(self.omega_)
         scales = np.append(scales, np.zeros(X.shape[1] - len(scales)))[:dims]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_samples, describe
+from lvqrej._validation import check_number, check_samples, describe, dimensions
 
 Floats = NDArray[np.float64]
 
@@ -126,8 +126,8 @@ def check_requirements(
 def _weights(weights: ArrayLike | None, d: int) -> Floats:
     if weights is None:
         return np.ones(d)
-    if np.ndim(weights) != 1 or len(np.asarray(weights)) != d:
-        raise ValueError(f"weights must have shape ({d},); found shape {np.shape(weights)}")
+    if dimensions(weights) != 1 or len(np.asarray(weights)) != d:
+        raise ValueError(f"weights must have shape ({d},); found {describe(weights)}")
     values = check_samples(np.asarray(weights)[None], d, name="weights")[0]
     if (values <= 0).any():
         k = int(np.flatnonzero(values <= 0)[0])
@@ -170,9 +170,7 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
         for side, value in zip((lower, upper), pair, strict=True):
             if value is None:
                 continue
-            if isinstance(value, (bool, str)) or not np.isscalar(value) or np.isnan(float(value)):  # type: ignore[arg-type]
-                raise ValueError(f"bounds[{feature!r}] must hold numbers or None; found {describe(value)}")
-            side[k] = float(value)  # type: ignore[arg-type]
+            side[k] = check_number(value, f"bounds[{feature!r}]")
         if lower[k] > upper[k] or lower[k] == np.inf or upper[k] == -np.inf:
             raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[k]:g}, {upper[k]:g})")
     return lower, upper
@@ -186,10 +184,8 @@ def _linear(constraints: Any, d: int) -> tuple[Floats, Floats]:
             f"constraints must be a pair (A, b), meaning A x <= b; found {describe(constraints)}"
         )
     A = check_samples(constraints[0], d, name="constraints' A")
-    if np.shape(constraints[1]) != (len(A),):
-        raise ValueError(
-            f"constraints' b must have shape ({len(A)},); found shape {np.shape(constraints[1])}"
-        )
+    if dimensions(constraints[1]) != 1 or len(constraints[1]) != len(A):
+        raise ValueError(f"constraints' b must have shape ({len(A)},); found {describe(constraints[1])}")
     b = check_samples(np.asarray(constraints[1])[None], len(A), name="constraints' b")[0]
     if not A.any(axis=1).all():
         raise ValueError("constraints' A must not have rows of zeros only")
@@ -199,7 +195,8 @@ def _linear(constraints: Any, d: int) -> tuple[Floats, Floats]:
 def _target(target: Any, classes: NDArray[Any]) -> int | None:
     if target is None:
         return None
-    hits = [i for i, label in enumerate(classes.tolist()) if label == target]
+    equal = ((i, label == target) for i, label in enumerate(classes.tolist()))
+    hits = [i for i, answer in equal if isinstance(answer, (bool, np.bool_)) and answer]
     if not hits:
         raise ValueError(f"target must be one of the classes {classes.tolist()}; found {describe(target)}")
     return hits[0]

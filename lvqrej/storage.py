@@ -71,6 +71,7 @@ def save(classifier: RejectOptionClassifier, path: str | PathLike[str]) -> None:
     >>> bool((again.certainty(X) == classifier.certainty(X)).all())
     True
     """
+    _check_path(path)
     if not isinstance(classifier, RejectOptionClassifier):
         raise ValueError(f"classifier must be a RejectOptionClassifier; found {describe(classifier)}")
     check_is_fitted(classifier)
@@ -105,6 +106,7 @@ def save(classifier: RejectOptionClassifier, path: str | PathLike[str]) -> None:
 
 def load(path: str | PathLike[str]) -> RejectOptionClassifier:
     """Return the classifier that `save` wrote to `path`, or raise a StorageError that says what is wrong."""
+    _check_path(path)
     header, arrays = _read(Path(path))
     try:
         return _assembled(header, arrays)
@@ -241,6 +243,11 @@ def _digest(arrays: Arrays) -> str:
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, (str, PathLike)):
+        raise ValueError(f"path must be the name of a file; found {describe(path)}")
 
 
 def _write(path: Path, arrays: Arrays) -> None:
