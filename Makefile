@@ -45,7 +45,8 @@ site: book
 
 _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	@rm -rf _build/notebooks && mkdir -p _build/notebooks
-	$(BIN)/jupytext --quiet --to ipynb --output-dir _build/notebooks $(NOTEBOOKS)
+	for source in $(NOTEBOOKS); do \
+	  $(BIN)/jupytext --quiet --to ipynb --output _build/notebooks/$$(basename $$source .md).ipynb $$source || exit 1; done
 	@touch $@
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current

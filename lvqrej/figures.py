@@ -11,6 +11,7 @@ import base64
 import html
 import io
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -186,5 +187,5 @@ def _register(
 
 def _text(value: Any, digits: int) -> str:
     if isinstance(value, float):
-        return f"{value:.{digits}g}"
+        return "–" if math.isnan(value) else f"{value:.{digits}g}"
     return str(value)
