@@ -15,7 +15,7 @@ from lvqrej._compiled import compiled, inner
 from lvqrej.balls import solve_balls
 from lvqrej.cells import Packed
 from lvqrej.certificate import certified
-from lvqrej.homotopy import CUT_OFF, SOLVED, UNRESOLVED
+from lvqrej.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED
 from lvqrej.measure import Scaled, Space, see, see_bounds, see_rates, space
 from lvqrej.simplex import dual_simplex
 
@@ -114,15 +114,18 @@ def _search_one(
         cell = int(np.argmin(bounds))
         if bounds[cell] > best or bounds[cell] == np.inf:
             break
-        bounds[cell] = np.inf
+        bound, bounds[cell] = bounds[cell], np.inf
         status, path, plain, safe = _solve_cell(P, W, cell, lo, hi, best, unit, T)
         distance = np.inf
         if status == SOLVED:
             distance = 0.0
             for f in range(len(delta)):
                 distance += abs(T.beta[f])
-        # A degenerate path, or more active constraints than compiled paths take: the cone program decides.
-        if (status == UNRESOLVED or plain < (1 - _OPTIMAL) * distance < np.inf) and plain < best:
+        # A degenerate path, more active constraints than compiled paths take, or no proof that the cell is
+        # out of reach: the cone program decides.
+        unproven = status == INFEASIBLE and safe < min(best, 1e3 * bound)
+        loose = plain < min((1 - _OPTIMAL) * distance, best) and distance < np.inf
+        if unproven or loose or (status == UNRESOLVED and plain < best):
             unresolved += 1
         if status != CUT_OFF:
             certificate = min(certificate, safe)

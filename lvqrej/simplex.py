@@ -139,7 +139,8 @@ def dual_simplex(
     cutoff : float
         Stop with CUT_OFF as soon as the dual value exceeds it.
     beta, lam : ndarrays of shape (d,) and (n,)
-        Results: the changes and the multipliers; on INFEASIBLE `lam` is the ray that proves it.
+        Results: the changes and the multipliers; on INFEASIBLE `lam` proves a bound beyond
+        the cutoff (a million times the present value if there is none).
     """
     d, n = Q.shape[1], len(rows)
     cap = min(n, d) + 1
@@ -230,11 +231,23 @@ def dual_simplex(
                 sign[k] = -sign[k]
                 continue
         if t == np.inf:
-            lam[:] = 0.0
-            for j in range(p):
-                lam[tight[j]] = max(step[j], 0.0)
+            # The dual grows without bound along the ray. Go so far that the bound is beyond doubt, not on:
+            # on the ray alone rounding might eat up the proof.
             if row >= 0:
-                lam[row] = 1.0
+                gain = g[row]
+                for k in range(d):
+                    gain -= Q[rows[row], k] * beta[k]
+                length = gain / rate[row]
+            else:
+                k = moving[position]
+                gain = abs(beta[k]) - ((hi[k] if sign[k] > 0 else -lo[k]) if outward else 0.0)
+                length = gain
+            goal = 2 * cutoff if cutoff < np.inf else 1e6 * (value + length)
+            t = max(goal - value, 0.0) / gain
+            for j in range(p):
+                lam[tight[j]] = max(multiplier[j] + t * step[j], 0.0)
+            if row >= 0:
+                lam[row] = t
             return INFEASIBLE
         if row < 0:
             k = moving[position]
