@@ -14,8 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from lvqrej._validation import check_number, check_samples, describe, feature_names_of
+from lvqrej.accepted import joint_cells
 from lvqrej.calibration import both_orders, platt_scaling, price_combination
-from lvqrej.certainty import Certainty
+from lvqrej.cells import Cells
+from lvqrej.certainty import Certainty, check_theta
+from lvqrej.joint_cells import EFFORT, GAP, JointCells
 from lvqrej.lvq import GMLVQ
 from lvqrej.prototypes import PrototypeModel
 
@@ -177,10 +180,40 @@ class ProbabilisticCertainty(Certainty):
         most_probable = self.probabilities(X).argmax(axis=1)
         return self.classes[most_probable]
 
-    def _exponents(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return alpha_ij s_ij(x) + beta_ij, of shape (n, K, K)."""
+    def cells(self, theta: float, gap: float = GAP, effort: int = EFFORT) -> Cells | JointCells:
+        """Return the accepted set r(x) >= theta, as `explain` searches it.
+
+        For two classes it is a finite union of `Cells`, the relative similarity's balls with threshold
+        gamma = (log kappa - beta) / alpha, kappa = 1/theta - 1, unless a gamma in (-1, 0) makes one of them
+        the outside of a ball. For more classes, p(i | x) >= theta is sum_j e_ij <= kappa, a union over all
+        budgets w of the cells e_ij <= kappa w_j. A branch and bound refines it for each sample until its
+        relative gap is at most `gap` or `effort` relaxations are solved; `explain` reports the gap it has.
+
+        Parameters
+        ----------
+        theta : float
+        gap : float
+        effort : int
+
+        >>> model = PrototypeModel([[0, 0], [2, 0]], ["a", "b"])
+        >>> slope, shift = [[0, -4], [-4, 0]], [[0, 0], [0, 0]]
+        >>> option = ProbabilisticCertainty.from_pairs({(0, 1): model}, slope, shift, ["a", "b"])
+        >>> ball = option.cells(0.9)[0].balls[0]
+        >>> ball.centre.round(4), round(ball.radius, 4)
+        (array([-0.8205,  0.    ]), 1.5212)
+        """
+        self._check_fitted()
+        check_number(gap, "gap", low=0, high=1)
+        check_number(effort, "effort", low=0, integer=True)
+        return joint_cells(self, check_theta(theta), float(gap), int(effort))
+
+    def _check_fitted(self) -> None:
         if not hasattr(self, "models_"):
             raise NotFittedError("this ProbabilisticCertainty has no models yet; call fit(X, y) first")
+
+    def _exponents(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return alpha_ij s_ij(x) + beta_ij, of shape (n, K, K)."""
+        self._check_fitted()
         samples = check_samples(X, self.n_features)
         exponents = np.zeros((len(samples), len(self.classes), len(self.classes)))
         for (i, j), model in self.models_.items():
