@@ -68,6 +68,11 @@ def assert_clear(call, *names):
     assert len(text) < 700
 
 
+def numbered(cases):
+    """Return identifiers that are the same in every process: some values print their address."""
+    return [f"{name}-{i}" for i, (name, _) in enumerate(cases)]
+
+
 #: Samples that are none, in the two features of the models above.
 BAD_X = {
     "text": "abc",
@@ -208,7 +213,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), PARAMETERS, ids=str)
+@pytest.mark.parametrize(("name", "value"), PARAMETERS, ids=numbered(PARAMETERS))
 def test_bad_parameters_of_the_classifier(name, value):
     parameters = {"estimator": GLVQ(), name: value}
     named = "prototypes_per_class" if isinstance(value, GLVQ) else name
@@ -278,7 +283,7 @@ OPTIONS_OF_EXPLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), OPTIONS_OF_EXPLAIN, ids=str)
+@pytest.mark.parametrize(("name", "value"), OPTIONS_OF_EXPLAIN, ids=numbered(OPTIONS_OF_EXPLAIN))
 @pytest.mark.parametrize("face", ["function", "classifier"])
 def test_bad_options_of_explain(face, name, value):
     if face == "function":
