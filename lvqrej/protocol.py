@@ -82,6 +82,8 @@ class FoldFits:
         The outer folds are stratified and shuffled with the seed `repetition`.
     unshuffled, scaled_before : bool
         The deviations of the same names: they change what is fitted, not only what is done with it.
+    sizes : tuple of int
+        Numbers of prototypes per class that the grid search compares, increasing.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class FoldFits:
     fold: int
     unshuffled: bool = False
     scaled_before: bool = False
+    sizes: tuple[int, ...] = GRID
 
     def __post_init__(self) -> None:
         check_choice(self.model, "model", tuple(MODELS))
@@ -140,7 +143,7 @@ class FoldFits:
     def grid(self) -> list[dict[str, float]]:
         """One entry per number of prototypes: mean accuracy and areas under the curves of two certainties."""
         entries = []
-        for k in GRID:
+        for k in self.sizes:
             scores = []
             for model, part in zip(self.inner_models(k), self.inner, strict=True):
                 right = model.predict(part.X_test) == part.y_test
@@ -175,7 +178,9 @@ class FoldFits:
         check_choice(option, "option", OPTIONS[:2])
         weight = {"accuracy": 1.0, "area": 0.0, "weighted": ACCURACY_WEIGHT}[criterion]
         scores = [weight * e["accuracy"] + (1 - weight) * e[f"area_{option}"] for e in self.grid]
-        return GRID[int(np.argmax(np.round(scores, 12)))]  # rounded: a tie is a tie whatever the last bit
+        return self.sizes[
+            int(np.argmax(np.round(scores, 12)))
+        ]  # rounded: a tie is a tie whatever the last bit
 
     def inner_models(self, k: int) -> list[PrototypeModel]:
         """Return the models of the inner folds with k prototypes per class."""

@@ -28,7 +28,7 @@ from lvqrej.datafile import DataSet
 from lvqrej.datasets import NAMES, load
 from lvqrej.deviations import ablation, variant
 from lvqrej.experiments import Caps, run_unit
-from lvqrej.protocol import FOLDS, MODELS, FoldFits
+from lvqrej.protocol import FOLDS, GRID, MODELS, FoldFits
 
 #: Distributions whose versions may change a number.
 LIBRARIES = (
@@ -70,6 +70,8 @@ class Study:
         Explained samples per fold, without deviations and with.
     large, large_cap : int
         Of data sets with more than `large` rows the fast methods too explain at most `large_cap` samples.
+    sizes : tuple of int
+        Numbers of prototypes per class that the grid search compares.
     """
 
     data: tuple[str, ...] = ("wine", "breast_cancer", "flip_synthetic", "t21_synthetic")
@@ -82,6 +84,7 @@ class Study:
     other_caps: Caps = field(default_factory=lambda: Caps(10, 3, 10, 2, 1))
     large: int = 5000
     large_cap: int = 10
+    sizes: tuple[int, ...] = GRID
 
     def __post_init__(self) -> None:
         for name in (*self.data, *self.ablation_data):
@@ -133,8 +136,8 @@ def run(
     ----------
     study : Study
     work : path
-        Results go to a folder in it that is named after the package's code, the libraries and the caps: what
-        was computed by other code is never taken for current.
+        Results go to a folder in it that is named after the package's code, the libraries, caps and grid:
+        what was computed by other code is never taken for current.
     jobs : int
         Number of processes. The results do not depend on it.
     progress : bool
@@ -193,11 +196,11 @@ def write_at_once(file: Path, text: str) -> None:
 
 
 def fingerprint(study: Study | None = None) -> str:
-    """Return a checksum of all that decides the results: code, libraries and caps, not the data."""
+    """Return a checksum of all that decides the results: code, libraries, caps and grid, not the data."""
     digest = hashlib.sha256(package_hash().encode())
     digest.update(json.dumps(versions(), sort_keys=True).encode())
     if study is not None:
-        caps = (asdict(study.caps), asdict(study.other_caps), study.large, study.large_cap)
+        caps = (asdict(study.caps), asdict(study.other_caps), study.large, study.large_cap, study.sizes)
         digest.update(json.dumps(caps, sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -265,7 +268,7 @@ def run_group(study: Study, folder: Path, group: list[Unit], path: Any = None) -
         deviations = variant(unit.variant).deviations
         key = (deviations.unshuffled_folds, deviations.scaled_before_split)
         if key not in fits:
-            fits[key] = FoldFits(data, unit.model, unit.repetition, unit.fold, *key)
+            fits[key] = FoldFits(data, unit.model, unit.repetition, unit.fold, *key, study.sizes)
         start = time.perf_counter()
         result = run_unit(fits[key], unit.option, unit.variant, study.caps_for(unit.variant, len(data.X)))
         record = {
