@@ -263,7 +263,7 @@ def test_samples_outside_the_bounds_are_moved_inside(line):
         ("bounds", [(0, 1)], "bounds must map"),
         ("bounds", {"age": 3}, "must be a pair"),
         ("bounds", {"age": (2, 1)}, "low <= high"),
-        ("bounds", {"age": ("1", 2)}, "numbers or None"),
+        ("bounds", {"age": ("1", 2)}, "bounds.*must"),
         ("constraints", [1, 2, 3], r"pair \(A, b\)"),
         ("constraints", ([[1.0, 0.0]], [1.0, 2.0]), "b must have shape"),
         ("constraints", ([[0.0, 0.0]], [1.0]), "rows of zeros"),
