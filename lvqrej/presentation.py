@@ -260,4 +260,4 @@ def gauge_end(why: Any) -> float:
     """Return where the scale of the certainty ends: at 1, or beyond all that has to be shown."""
     largest = max(why.certainty_before, why.certainty, why.theta)
     unbounded = why.certainty_name == DecisionDistance.name
-    return 1.1 * largest if unbounded or largest > 1 else 1.0
+    return 1.1 * largest if largest > 1 or (unbounded and largest > 0) else 1.0

@@ -99,7 +99,7 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
         shown = float(texts[2])
         if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
             return texts
-    return repr(before), repr(after), repr(theta)
+    return f"{before:.17g}", f"{after:.17g}", f"{theta:.17g}"
 
 
 def percent_up(share: float) -> str:

@@ -133,6 +133,12 @@ def test_bounds_are_shown_as_they_are():
     assert "width & height at its upper bound" in why.active
 
 
+def test_certainties_that_differ_in_the_last_bit_only():
+    theta = 0.35
+    before = np.nextafter(theta, 0)
+    assert shown_certainties(before, theta, theta) == (repr(float(before)), "0.35", "0.35")
+
+
 def test_numbers():
     assert [number(v) for v in (880.0, -0.5, 1e20, 2**53 + 2.0)] == [
         "880",
@@ -345,6 +351,13 @@ def test_chart_of_shares_directions_and_the_most():
     assert sorted(bar.get_width() for bar in bars) == pytest.approx(sorted(expected))
     assert "smaller changes not drawn" in figure.axes[1].get_xlabel()
     assert gauge_end(why) == pytest.approx(1.1 * max(why.certainty, why.theta))
+
+
+def test_gauge_where_everything_is_zero():
+    on_the_boundary = explain(DecisionDistance(PrototypeModel([[0], [2]], ["a", "b"])), -1.0, [1.0])
+    assert (on_the_boundary.certainty, gauge_end(on_the_boundary)) == (0, 1)
+    assert on_the_boundary.plot().axes[0].get_xlim() == (-1, 1)
+    assert "reaches -1" in parsed(on_the_boundary._repr_html_())
 
 
 def test_chart_of_what_is_accepted():
