@@ -1,6 +1,7 @@
 """Reject options of learning vector quantization classifiers, explained by certified counterfactuals."""
 
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
+from lvqrej.classifier import RejectOptionClassifier
 from lvqrej.counterfactual import (
     Explanation,
     Explanations,
@@ -24,6 +25,7 @@ __all__ = [
     "NoCounterfactualError",
     "ProbabilisticCertainty",
     "PrototypeModel",
+    "RejectOptionClassifier",
     "RelativeSimilarity",
     "accuracy_reject_curve",
     "explain",
