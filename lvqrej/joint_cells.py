@@ -28,6 +28,9 @@ Ints = NDArray[np.int64]
 GAP, EFFORT = 1e-3, 100
 #: The number of relaxations after which a search that has found no answer gives up.
 _PATIENCE = 20
+#: Multiples of a change tried first, by their distance from 1, and parts of an interval around a guess.
+_NEARBY = 10.0 ** np.arange(-2, -11, -1)
+_AROUND = np.array([-1e-1, -1e-3, -1e-5, -1e-7, 0.0, 1e-7, 1e-5, 1e-3, 1e-1])
 #: Relative size below which a change is taken for zero.
 _ZERO = 3e-6
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
@@ -165,7 +168,8 @@ class JointCells:
             [np.repeat(sign * np.eye(d), len(LADDER), axis=0) * lengths[:, None] for sign in (1, -1)]
         )
         points = np.clip(x + deltas, lower, upper)
-        distances = np.where(self._accepts(points), np.abs((points - x) * weights).sum(axis=1), np.inf)
+        accepted = self._accepts(points, self.option.certainty(points))
+        distances = np.where(accepted, np.abs((points - x) * weights).sum(axis=1), np.inf)
         first = int(distances.argmin())
         if distances[first] == np.inf:
             return -1, deltas[first], np.inf, NONE
@@ -208,14 +212,15 @@ class JointCells:
             return delta, float(np.abs(delta * weights).sum()), CONE if delta.any() else START
         cells = self._cells(problem, answer, x, weights, rounding)
         one = nearest_points(cells, x[None], weights, lower[None], upper[None], rounding, rounding)
-        accepted = self._accepts(np.clip(x + one.deltas, lower, upper))[0]
+        point = np.clip(x + one.deltas, lower, upper)
+        accepted = self._accepts(point, self.option.certainty(point))[0]
         if self._shifting and not accepted:
             return one.deltas[0], np.inf, NONE
         return one.deltas[0], float(one.distances[0]), int(one.paths[0])
 
-    def _accepts(self, points: Floats) -> NDArray[np.bool_]:
+    def _accepts(self, points: Floats, certainties: Floats) -> NDArray[np.bool_]:
         """Return whether the option accepts each point, as the class asked for, within what else is asked."""
-        accepted: NDArray[np.bool_] = self.option.accepts(points, self.theta)
+        accepted: NDArray[np.bool_] = certainties >= self.theta
         if self.targeted:
             accepted &= self.option.predict(points) == self.option.classes[self.labels[0]]
         for piece in self.extra:
@@ -229,28 +234,33 @@ class JointCells:
         one number is left to find.
         """
 
-        def tested(scales: Floats) -> NDArray[np.bool_]:
-            return self._accepts(np.clip(x + scales[:, None] * delta, lower, upper))
+        def tested(scales: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+            points = np.clip(x + scales[:, None] * delta, lower, upper)
+            certainties = self.option.certainty(points)
+            return certainties - self.theta, self._accepts(points, certainties)
 
-        steps = 10.0 ** np.arange(-2, -11, -1)
-        scales = np.concatenate([1 - steps, [1.0], 1 + steps[::-1]])
-        good = tested(scales)
+        scales = np.concatenate([[0.0], 1 - _NEARBY, [1.0], 1 + _NEARBY[::-1]])
+        margins, good = tested(scales)
         if not good.any():
             return None
         first = int(good.argmax())
-        if first == 0:
-            scales = np.linspace(0, 1 - steps[0], 17)
-            good = tested(scales)
-            first = int(good.argmax())
-        low, high = scales[max(first - 1, 0)], scales[first]
-        while first and high - low > 2**-52 * high:
-            inner = np.linspace(low, high, 17)
-            good = tested(inner[1:-1])
-            first = int(good.argmax()) + 1 if good.any() else 16
-            low, high = inner[first - 1], inner[first]
-            if low == inner[0] and high == inner[-1]:
+        for _ in range(60):
+            if first == 0 or scales[first] - scales[first - 1] <= 2**-52 * scales[first]:
                 break
-        return np.asarray(high * delta)
+            low, high = scales[first - 1], scales[first]
+            rise = margins[first] - margins[first - 1]
+            part = -margins[first - 1] / rise if rise > 0 else 0.5
+            inner = np.concatenate([part + _AROUND, [0.5]])
+            inner = low + (high - low) * np.unique(inner[(inner > 0) & (inner < 1)])
+            inner = inner[(inner > low) & (inner < high)]
+            if len(inner) == 0:
+                break
+            ends = margins[first - 1], margins[first]
+            margins, good = tested(inner)
+            scales = np.concatenate([[low], inner, [high]])
+            margins = np.concatenate([ends[:1], margins, ends[1:]])
+            first = int(np.concatenate([[False], good, [True]]).argmax())
+        return np.asarray(scales[first] * delta)
 
     def _view(self, x: Floats, weights: Floats, lower: Floats, upper: Floats, M: Floats, G: Floats) -> View:
         """Return the sites as the sample sees them."""

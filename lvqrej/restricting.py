@@ -50,6 +50,7 @@ class Restricting(Joint):
                 _, label, beta = min(known, key=lambda one: one[0])
                 value, answer = self._polished(*self._fixed(self._around(label, beta)))
                 if answer is not None:
+                    self._tried.add(answer.targets)
                     return value, answer
         return np.inf, None
 
@@ -77,8 +78,10 @@ class Restricting(Joint):
         first = self._around(node.label, relaxed.beta, node.targets)
         value, answer, point = self._fixed(first)
         if first.targets in self._tried and not value < cutoff:
-            self._retries -= value < 1.05 * cutoff
-            if value >= 1.05 * cutoff or self._retries < 0:
+            # The outside of a ball has several nearest points: there another start may lead to another one.
+            again = value < 1.05 * cutoff and self._retries > 0 and bool((self.cell(first)[1] < 0).any())
+            self._retries -= again
+            if not again:
                 return value, answer
         self._tried.add(first.targets)
         return self._polished(value, answer, point)
@@ -90,12 +93,12 @@ class Restricting(Joint):
         for _ in range(6):
             better = self._stationary(answer, point)
             new_value, new_answer, new_point = self._fixed(better)
-            if not new_value < value * (1 - 1e-9):
+            if not new_value < value * (1 + 1e-9):
                 half = replace(better, budgets=np.sqrt(better.budgets * answer.budgets))
                 new_value, new_answer, new_point = self._fixed(half)
             if new_point is None or not new_value < value:
                 break
-            done = new_value > value * (1 - 1e-8)
+            done = new_value > value * (1 - 1e-7)
             value, answer, point = new_value, new_answer, new_point
             if done:
                 break
