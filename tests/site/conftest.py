@@ -15,9 +15,7 @@ def pytest_generate_tests(metafunc):
         if name in metafunc.fixturenames:
             if not values:
                 raise pytest.UsageError(f"no pages in {SITE}: build the book first (make book)")
-            # Tests of one page share its visit, so they belong to one process.
-            marked = [pytest.param(value, marks=pytest.mark.xdist_group(value)) for value in values]
-            metafunc.parametrize(name, marked)
+            metafunc.parametrize(name, values)
 
 
 class SubPath(SimpleHTTPRequestHandler):

@@ -45,9 +45,9 @@ def test_readable(page, scheme, studied):
     assert seen["faint"] == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_accessible(page, scheme, studied):
-    assert studied(page).violations[scheme] == []
+@pytest.mark.parametrize("aspect", ["structure", *SCHEMES])
+def test_accessible(page, aspect, studied):
+    assert studied(page).violations[aspect] == []
 
 
 def test_weighs_at_most_two_megabytes(page, studied):
