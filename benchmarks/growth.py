@@ -1,8 +1,8 @@
 """How the experiment grows from 5,000 to 200,000 rows of the size of T21: seconds and memory per stage.
 
 Run as `python benchmarks/growth.py`; the table is also written to book/results/benchmark_growth.csv. One fold
-of the synthetic stand-in, GMLVQ with one prototype per class, the three reject options: what a run does with the
-number of rows, beside the slow baselines, whose number of samples is capped. `--quick` stops at 20,000.
+of the synthetic stand-in, GMLVQ with one prototype per class, the three reject options; slow baselines are
+left out, as their number of samples is capped and does not grow. `--quick` stops at 20,000.
 """
 
 import argparse

@@ -74,7 +74,7 @@ class UnsignedPairs(ProbabilisticCertainty):
         self._set_parts(models, alpha + alpha.T, beta + beta.T, classes, None)
         return self
 
-    def cells(self, theta: float) -> Any:
+    def cells(self, theta: float, *options: Any, **more: Any) -> Any:
         """Raise a ValueError: these probabilities are no certainty whose accepted set has been worked out."""
         raise ValueError("UnsignedPairs has no cells; it shows what the published code computes")
 

@@ -81,7 +81,7 @@ class Study:
     ablation_data: tuple[str, ...] = ("wine", "breast_cancer")
     models: tuple[str, ...] = ("GLVQ", "GMLVQ")
     caps: Caps = field(default_factory=lambda: Caps(paper=3, black_box=2, direct=2))
-    other_caps: Caps = field(default_factory=lambda: Caps(10, 3, 10, 2, 1))
+    other_caps: Caps = field(default_factory=lambda: Caps(10, 5, 10, 2, 1))
     large: int = 5000
     large_cap: int = 10
     sizes: tuple[int, ...] = GRID
