@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,39 +11,53 @@ from lvqrej.budgets import Rivals, log_kappa, rivals_of
 from lvqrej.cells import Cells
 from lvqrej.certainty import separations
 from lvqrej.joint_cells import EFFORT, GAP, JointCells
+from lvqrej.prototypes import PrototypeModel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def joint_cells(option: Any, theta: float, gap: float = GAP, effort: int = EFFORT) -> Cells | JointCells:
-    """Return the accepted set of a probabilistic certainty: `Cells` if two classes need balls only."""
-    K, keys = len(option.classes), list(option.models_)
-    models = [option.models_[key] for key in keys]
-    first = np.concatenate([[0], np.cumsum([len(model.prototypes) for model in models])]).tolist()
-    first_site = dict(zip(keys, first[:-1], strict=True))
-    apart = {key: separations(model.prototypes, model._Lt) for key, model in option.models_.items()}
-    classes = [
-        rivals_of(i, option.models_, first_site, apart, option.alpha_, option.beta_, option.classes)
-        for i in range(K)
-    ]
-    k = max(len(model.L) for model in models)
-    metrics = np.zeros((len(models), k, option.n_features))
-    for m, model in enumerate(models):
+class Pairs(NamedTuple):
+    """The pairwise models as arrays, whatever the threshold: what each class asks, metrics and sites."""
+
+    classes: list[Rivals]
+    metrics: Floats  # (M, k, d), padded with rows of zeros
+    sites: Floats  # (S, d)
+    site_metric: Ints  # (S,)
+
+
+def pairs_of(
+    models: dict[tuple[int, int], PrototypeModel], alpha: Floats, beta: Floats, classes: NDArray[Any]
+) -> Pairs:
+    """Return the pairwise models and their calibration as arrays."""
+    keys, parts = list(models), list(models.values())
+    sizes = [len(model.prototypes) for model in parts]
+    first_site = dict(zip(keys, np.concatenate([[0], np.cumsum(sizes)[:-1]]).tolist(), strict=True))
+    apart = {key: separations(model.prototypes, model._Lt) for key, model in models.items()}
+    rivals = [rivals_of(i, models, first_site, apart, alpha, beta, classes) for i in range(len(classes))]
+    metrics = np.zeros((len(parts), max(len(model.L) for model in parts), parts[0].n_features))
+    for m, model in enumerate(parts):
         metrics[m, : len(model.L)] = model.L
-    sites = np.vstack([model.prototypes for model in models])
-    site_metric = np.repeat(np.arange(len(models)), [len(model.prototypes) for model in models])
+    sites = np.vstack([model.prototypes for model in parts])
+    return Pairs(rivals, metrics, sites, np.repeat(np.arange(len(parts)), sizes))
+
+
+def joint_cells(
+    option: Any, pairs: Pairs, theta: float, gap: float = GAP, effort: int = EFFORT
+) -> Cells | JointCells:
+    """Return the accepted set of a probabilistic certainty: `Cells` if two classes need balls only."""
+    K = len(option.classes)
     if K == 2:
         theta = max(theta, 0.5)  # of two probabilities that add up to 1 the larger is at least 1/2
-        union = _two_classes(classes, theta, metrics, sites, site_metric)
+        union = _two_classes(*pairs, theta)
         if union is not None:
             return union
     labels = tuple(range(K)) if theta < 1 else ()
-    return JointCells(option, theta, classes, metrics, sites, site_metric, labels, gap=gap, effort=effort)
+    return JointCells(option, theta, *pairs, labels, gap=gap, effort=effort)
 
 
 def _two_classes(
-    classes: list[Rivals], theta: float, metrics: Floats, sites: Floats, site_metric: Ints
+    classes: list[Rivals], metrics: Floats, sites: Floats, site_metric: Ints, theta: float
 ) -> Cells | None:
     """Return the cells of two classes, one per target; None if a score below 0 is enough (no ball)."""
     rows: list[tuple[int, int, float]] = []

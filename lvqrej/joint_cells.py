@@ -29,7 +29,7 @@ GAP, EFFORT = 1e-3, 100
 #: The number of relaxations after which a search that has found no answer gives up.
 _PATIENCE = 20
 #: Multiples of a change tried first, by their distance from 1, and parts of an interval around a guess.
-_NEARBY = 10.0 ** np.arange(-2, -11, -1)
+_NEARBY = 10.0 ** np.arange(-2, -16, -1)
 _AROUND = np.array([-1e-1, -1e-3, -1e-5, -1e-7, 0.0, 1e-7, 1e-5, 1e-3, 1e-1])
 #: Relative size below which a change is taken for zero.
 _ZERO = 3e-6
@@ -207,7 +207,9 @@ class JointCells:
         rounding: float,
     ) -> tuple[Floats, float, int]:
         """Return the change to the last digits, its length and the path to it."""
-        delta = self._on_the_boundary(x, sparse(answer.beta) / weights, lower, upper)
+        delta = self._on_the_boundary(
+            x, problem.stretched(answer, sparse(answer.beta)) / weights, lower, upper
+        )
         if delta is not None:
             return delta, float(np.abs(delta * weights).sum()), CONE if delta.any() else START
         cells = self._cells(problem, answer, x, weights, rounding)

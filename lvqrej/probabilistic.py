@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from lvqrej._validation import check_number, check_samples, describe, feature_names_of
-from lvqrej.accepted import joint_cells
+from lvqrej.accepted import Pairs, joint_cells, pairs_of
 from lvqrej.calibration import both_orders, platt_scaling, price_combination
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty, check_theta
@@ -81,6 +81,7 @@ class ProbabilisticCertainty(Certainty):
     beta_: NDArray[np.float64]
     uninformative_pairs_: list[tuple[Any, Any]]
     held_out_: dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+    _pairs: Pairs | None = None  # made when first asked for
 
     def __init__(
         self, estimator: Any = None, cv: int = 5, normalize: bool = False, random_state: int = 0
@@ -205,7 +206,9 @@ class ProbabilisticCertainty(Certainty):
         self._check_fitted()
         check_number(gap, "gap", low=0, high=1)
         check_number(effort, "effort", low=0, integer=True)
-        return joint_cells(self, check_theta(theta), float(gap), int(effort))
+        if self._pairs is None:
+            self._pairs = pairs_of(self.models_, self.alpha_, self.beta_, self.classes)
+        return joint_cells(self, self._pairs, check_theta(theta), float(gap), int(effort))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "models_"):
@@ -262,6 +265,7 @@ class ProbabilisticCertainty(Certainty):
         labels = classes.tolist()
         self.uninformative_pairs_ = [(labels[i], labels[j]) for i, j in models if alpha[i, j] >= 0]
         self.held_out_ = {}
+        self._pairs = None
 
 
 def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> NDArray[np.float64]:

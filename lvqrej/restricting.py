@@ -19,7 +19,7 @@ from lvqrej.budgets import gamma, share
 from lvqrej.interior import Convex, without_budgets
 from lvqrej.joint import Answer, Joint, Node, Point
 from lvqrej.relaxing import Relaxing
-from lvqrej.starts import along_one_feature, by_descent
+from lvqrej.starts import along_one_feature, by_descent, log_doubt
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -147,6 +147,23 @@ class Restricting(Joint):
         s, C, g, _, _, metric = self._balls(label, rows, least)
         image = np.array([self.view.G[m] @ beta for m in metric]).reshape(len(rows), len(beta))
         return C - s[:, None] * image, g - s * (image @ beta)
+
+    def stretched(self, answer: Answer, beta: Floats) -> Floats:
+        """Return the multiple of a change at which the doubt is just what is allowed (Newton)."""
+        of, v = self.classes[answer.label], self.view
+        b, limit, scale = self.shifts(answer.label), float(np.log(self.total(answer.label))), 1.0
+        for _ in range(8):
+            doubt, slope = log_doubt(
+                scale * beta, of.pair, of.own, of.other, of.a, b, v.site_metric, v.u, v.squares, v.G
+            )
+            rate = float(slope @ beta)
+            if not rate < 0 or abs(doubt - limit) > 0.1 * -rate:
+                return beta
+            step = (doubt - limit) / -rate
+            scale += step
+            if abs(step) <= 1e-15:
+                break
+        return np.asarray(scale * beta)
 
     def _around(self, label: int, beta: Floats, targets: tuple[int, ...] | None = None) -> Answer:
         """Return the cell around a change: its nearest targets (unless chosen), its shares as budgets."""
