@@ -307,7 +307,8 @@ def test_mixed_norms_make_the_constraints_miss_the_certainty(fits):
     assert not given.option.accepts(points, given.theta).any()
     matched, X = task(fits, "decision_distance")
     points = counterfactuals("paper", matched, X[:3]).points
-    np.testing.assert_allclose(matched.option.certainty(points), matched.theta, rtol=1e-3)
+    exact = explain(matched.option, matched.theta, X[:3])
+    np.testing.assert_allclose(np.abs(points - X[:3]).sum(axis=1), exact.distances, rtol=1e-3)
 
 
 def test_printed_constraints_are_neither_sufficient_nor_necessary():
@@ -502,7 +503,7 @@ def test_killed_at_any_time_a_run_goes_on_and_ends_with_the_same_bytes(first_run
     time.sleep(1)  # its workers notice that it is gone
     before = finished(work)
     assert 4 <= len(before) < n_units
-    folder = run(TINY, work)
+    folder = run(TINY, work, jobs=2)
     after = finished(work)
     assert len(after) == n_units
     assert {name: after[name] for name in before} == before  # nothing done twice, nothing lost
@@ -510,6 +511,29 @@ def test_killed_at_any_time_a_run_goes_on_and_ends_with_the_same_bytes(first_run
     for file in sorted(first_run[1].iterdir()):
         if file.name != "timings.csv":
             assert file.read_bytes() == (tmp_path / "results" / file.name).read_bytes(), file.name
+
+
+def test_a_worker_ends_with_the_process_that_started_it(monkeypatch):
+    events = []
+
+    class Parent:
+        def join(self):
+            events.append("gone")
+
+    monkeypatch.setattr(runner.os, "_exit", events.append)
+    monkeypatch.setattr(runner, "parent_process", Parent)
+    monkeypatch.setattr(runner, "threadpool_limits", lambda n: events.append(f"threads: {n}"))
+    runner._start_worker()
+    give_up = time.monotonic() + 10
+    while 1 not in events and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert events == ["threads: 1", "gone", 1]
+
+
+def test_what_json_does_not_know_is_an_error():
+    assert runner._plain(np.float64(0.5)) == 0.5
+    with pytest.raises(TypeError, match="cannot store set"):
+        runner._plain({1})
 
 
 def test_a_half_written_file_does_not_count(first_run, tmp_path):
