@@ -12,7 +12,7 @@ SITE := _build/html/index.html
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help book test lint unit notebooks site env lab bench soak lock format test-binder clean
+.PHONY: help book test lint unit notebooks site env lab bench reproduce soak lock format test-binder clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -34,7 +34,7 @@ lint: env _build/notebooks/made
 UNCOMPILED := test_cells.py test_projection.py test_counterfactual.py test_prototypes.py test_thresholds.py test_branching.py
 unit: env
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --doctest-modules $(PACKAGE) tests --ignore tests/site --durations 10
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= $(addprefix tests/,$(UNCOMPILED))
 	$(BIN)/coverage report
 
@@ -66,6 +66,9 @@ lab: env ## open the notebooks in JupyterLab, as notebooks
 
 bench: env ## measure speed, side by side, as ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+reproduce: env ## the paper's experiments, about an hour; resumes after an interruption
+	$(BIN)/python -m lvqrej.reproduce --jobs 2
 
 soak: env ## 100,000 random counterfactuals with a summary
 	$(BIN)/python tests/soak.py --cases 100000
