@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej.budgets import Rivals, apollonius, comparisons, regions
-from lvqrej.interior import Convex, Solution, interior_point, joined
+from lvqrej.interior import Solution, interior_point
+from lvqrej.programs import Convex, joined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

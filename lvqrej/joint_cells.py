@@ -13,9 +13,9 @@ from lvqrej.branching import branch_and_bound
 from lvqrej.budgets import Rivals, log_kappa
 from lvqrej.calibration import price_combination
 from lvqrej.cells import Ball, Cells, HalfSpace
-from lvqrej.interior import Convex, without_budgets
 from lvqrej.joint import Answer, View
 from lvqrej.normalized import NormalizedProblem
+from lvqrej.programs import Convex, without_budgets
 from lvqrej.projection import nearest_points
 from lvqrej.restricting import JointProblem
 from lvqrej.search import CONE, NONE, START, Found, nothing_found

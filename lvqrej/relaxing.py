@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej.budgets import closed_forms, gamma, share
-from lvqrej.interior import Convex, Solution, joined, without_budgets
+from lvqrej.interior import Solution
 from lvqrej.joint import NARROW, Joint, Node, Point
+from lvqrej.programs import Convex, joined, without_budgets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej.budgets import gamma, share
-from lvqrej.interior import Convex, without_budgets
 from lvqrej.joint import Answer, Joint, Node, Point
+from lvqrej.programs import Convex, without_budgets
 from lvqrej.relaxing import Relaxing
 from lvqrej.starts import along_one_feature, by_descent, log_doubt
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lvqrej.branching import branch_and_bound
-from lvqrej.interior import Convex, cheapest_budgets, interior_point, joined, without_budgets
+from lvqrej.interior import interior_point
+from lvqrej.programs import Convex, cheapest_budgets, joined, without_budgets
 
 modest = settings(deadline=None, max_examples=60, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
