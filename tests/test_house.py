@@ -113,3 +113,9 @@ def test_no_machine_path_in_tracked_files():
     pattern = "|".join(map(re.escape, {f"{ROOT.parent}/", f"{Path.home()}/"}))
     found = run("git", "grep", "-nE", pattern, "--", ".")
     assert found.returncode == 1, found.stdout
+
+
+def test_the_example_in_the_readme_runs(capsys):
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
+    exec(code, {})  # our own text
+    assert "it would be accepted as" in capsys.readouterr().out
