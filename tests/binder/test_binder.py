@@ -26,10 +26,10 @@ CELLS = "() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells.ma
 READY = """() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady
   && jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"""
 FINISHED = """() => {
-  const cells = jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(cell => cell.toJSON());
-  const code = cells.filter(cell => cell.cell_type === 'code' && String(cell.source).trim());
-  return code.every(cell => cell.execution_count)
-    || code.some(cell => cell.outputs.some(output => output.output_type === 'error'));
+  const cells = [...jupyterapp.shell.currentWidget.content.model.cells];
+  const code = cells.filter(cell => cell.type === 'code' && cell.sharedModel.getSource().trim());
+  const kinds = cell => Array.from({length: cell.outputs.length}, (_, index) => cell.outputs.get(index).type);
+  return code.every(cell => cell.executionCount) || code.some(cell => kinds(cell).includes('error'));
 }"""
 
 
@@ -108,7 +108,7 @@ class Image:
         options += [f"--IdentityProvider.token={token}", "--LabApp.expose_app_in_browser=True"]
         with (self.home / "lab.log").open("w") as log:
             return subprocess.Popen(
-                [self.environment / "bin" / "jupyter", "lab", *options],
+                [self.repository / "binder" / "start", self.environment / "bin" / "jupyter", "lab", *options],
                 cwd=self.repository,
                 env=self.variables(),
                 stdout=log,
@@ -207,7 +207,7 @@ def test_myst_is_rendered(opened):
 def test_all_cells_run_without_error(opened):
     opened.locator(".lm-MenuBar-itemLabel").get_by_text("Run", exact=True).click()
     opened.locator(".lm-Menu-itemLabel").get_by_text("Run All Cells", exact=True).click()
-    opened.wait_for_function(FINISHED)
+    opened.wait_for_function(FINISHED, timeout=10 * MINUTE * 1000, polling=1000)
     cells = [cell for cell in opened.evaluate(CELLS) if cell["cell_type"] == "code"]
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert [output["traceback"] for output in outputs if output["output_type"] == "error"] == []
