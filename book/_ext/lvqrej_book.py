@@ -174,11 +174,14 @@ def remove_gone_pages(app: Sphinx, error: Exception | None) -> None:
                 page.unlink()
 
 
-def escape_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Let a docstring write a norm as |x|: Sphinx would take the bars for a substitution."""
+def escape_markup(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Let a docstring write a norm as |x| and an attribute as name_, which Sphinx takes for references."""
     for number, line in enumerate(lines):
-        if "``" not in line and not line.lstrip().startswith((">>>", "...")):
-            lines[number] = line.replace("|", "\\|")
+        if not line.lstrip().startswith((">>>", "... ", ".. ")):
+            parts = re.split(r"(``.*?``|`.*?`)", line)
+            for i in range(0, len(parts), 2):  # the odd parts are code
+                parts[i] = re.sub(r"(\w)_(?!\w)", r"\1\\_", parts[i].replace("|", r"\|"))
+            lines[number] = "".join(parts)
 
 
 def skip_inherited(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -189,7 +192,7 @@ def skip_inherited(app: Sphinx, what: str, name: str, obj: Any, skip: bool, opti
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     app.add_config_value("lvqrej_content", "", "env")
-    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-process-docstring", escape_markup)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("config-inited", key_execution_on_content)
     app.connect("config-inited", derive_links)
