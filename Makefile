@@ -34,8 +34,8 @@ lint: env _build/notebooks/made
 UNCOMPILED := test_cells.py test_projection.py test_counterfactual.py test_prototypes.py test_thresholds.py test_branching.py
 unit: env
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= $(addprefix tests/,$(UNCOMPILED))
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0 --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= --cov-fail-under=0 $(addprefix tests/,$(UNCOMPILED))
 	$(BIN)/coverage report
 
 notebooks: env _build/notebooks/made
