@@ -31,7 +31,7 @@ lint: env _build/notebooks/made
 	$(BIN)/mypy
 
 # Compiled loops are invisible to the coverage tool, so the tests of what they do run a second time uncompiled.
-UNCOMPILED := test_cells.py test_projection.py test_counterfactual.py test_prototypes.py test_thresholds.py test_branching.py
+UNCOMPILED := test_cells.py test_projection.py test_prototypes.py test_thresholds.py
 unit: env
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0 --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10

@@ -34,8 +34,10 @@ def certainty_map(
     grid, shape = plane_grid(limits, resolution)
     certainty = option.certainty(grid)
     gx, gy, values = (v.reshape(shape) for v in (grid[:, 0], grid[:, 1], certainty))
-    # Pixels instead of 15,000 vector squares keep the SVG small.
-    ax.pcolormesh(gx, gy, values, shading="gouraud", rasterized=True, **style)
+    # Few flat colours and pixels instead of vectors keep a figure light on a page.
+    low, high = style.pop("vmin", certainty.min()), style.pop("vmax", certainty.max())
+    levels = np.linspace(low, high if high > low else low + 1, 33)
+    ax.contourf(gx, gy, values, levels=levels, extend="both", **style).set_rasterized(True)
     if theta is not None:
         rejected_part(ax, gx, gy, values, theta)
     ax.set(xlim=limits[0], ylim=limits[1])

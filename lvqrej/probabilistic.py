@@ -196,6 +196,8 @@ class ProbabilisticCertainty(Certainty):
         gap : float
         effort : int
 
+        Examples
+        --------
         >>> model = PrototypeModel([[0, 0], [2, 0]], ["a", "b"])
         >>> slope, shift = [[0, -4], [-4, 0]], [[0, 0], [0, 0]]
         >>> option = ProbabilisticCertainty.from_pairs({(0, 1): model}, slope, shift, ["a", "b"])
