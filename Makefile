@@ -31,7 +31,9 @@ lint: env _build/notebooks/made
 	$(BIN)/mypy
 
 # Compiled loops are invisible to the coverage tool, so the tests of what they do run a second time uncompiled.
-UNCOMPILED := test_cells.py test_projection.py test_prototypes.py test_thresholds.py
+UNCOMPILED := test_cells.py test_projection.py test_prototypes.py test_thresholds.py test_branching.py test_probabilistic.py \
+  $(addprefix test_probabilistic_cells.py::test_,leaving_one_ball_goes_along_one_feature a_further_ball_narrows_the_set \
+  a_target_below_one_half_has_to_be_the_most_probable twins_have_a_score_of_zero)
 unit: env
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0 --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
