@@ -163,7 +163,7 @@ def _render(figure: Figure, kind: str) -> bytes:
     # The salt makes the identifiers inside an SVG the same in every run.
     with io.BytesIO() as buffer, plt.rc_context({"svg.hashsalt": "lvqrej"}):
         # Pages show the SVG: what is rasterised inside it must not weigh megabytes.
-        figure.savefig(buffer, format=kind, dpi=72 if kind == "svg" else 200, metadata=_METADATA[kind])
+        figure.savefig(buffer, format=kind, dpi=60 if kind == "svg" else 200, metadata=_METADATA[kind])
         return buffer.getvalue()
 
 
