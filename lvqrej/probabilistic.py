@@ -19,6 +19,7 @@ from lvqrej.calibration import both_orders, platt_scaling, price_combination
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty, check_theta
 from lvqrej.joint_cells import EFFORT, GAP, JointCells
+from lvqrej.labels import check_kinds
 from lvqrej.lvq import GMLVQ
 from lvqrej.prototypes import PrototypeModel
 
@@ -228,12 +229,10 @@ class ProbabilisticCertainty(Certainty):
         return exponents
 
     def _check_labels(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        check_kinds(y)
         labels = np.asarray(y)
         if labels.shape != (n,):
             raise ValueError(f"y must have one label per sample, shape ({n},); found shape {labels.shape}")
-        missing = np.array([label is None or label != label for label in labels.tolist()])
-        if missing.any():
-            raise ValueError(f"y must name a class for each sample; found none at row {missing.argmax()}")
         classes, label_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes; found only {classes.tolist()}")

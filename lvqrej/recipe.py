@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lvqrej._validation import check_number, describe
@@ -22,7 +22,7 @@ from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
-from lvqrej.wrapping import affine_scale_of, check_affine
+from lvqrej.wrapping import check_affine, folded, opened
 
 Floats = NDArray[np.float64]
 
@@ -85,12 +85,11 @@ class Recipe:
 
     def scale(self, X: Floats) -> Floats:
         """Return what the estimator's scalers, fitted to `X`, divide each feature by, of shape (d,)."""
-        rows, scale = X, np.ones(X.shape[1])
-        for name, step in _scalers(self.estimator):
-            scaler = clone(step)
-            rows = scaler.fit_transform(rows)
-            scale *= affine_scale_of(Pipeline([(name, scaler), ("width", _Width(X.shape[1]))]))[0]
-        return scale
+        rows, fitted = X, []
+        for name, step in opened(self.estimator)[:-1]:
+            fitted.append((name, clone(step)))
+            rows = fitted[-1][1].fit_transform(rows)
+        return folded(fitted, X.shape[1])[0]
 
     def for_counts(self, counts: NDArray[np.int64], chooses: bool) -> Recipe:
         """Return the recipe with no more folds than the smallest class can fill, or raise a ValueError.
@@ -150,13 +149,6 @@ class Recipe:
             raise ValueError(f"estimator must be what PrototypeModel.of understands: {error}") from error
 
 
-class _Width:
-    """The last step of a pipeline of which only the number of features is asked for."""
-
-    def __init__(self, n_features: int) -> None:
-        self.n_features_in_ = n_features
-
-
 def check_recipe(estimator: Any, option: Any, cv: Any, random_state: Any) -> Recipe:
     """Return the recipe, or raise a ValueError that names the argument at fault.
 
@@ -195,26 +187,18 @@ def _check_option(option: Any) -> Any:
 def _check_estimator(estimator: Any, seed: int) -> Any:
     if estimator is None:
         return make_pipeline(StandardScaler(), GMLVQ(random_state=seed))
-    methods = ("fit", "get_params")
+    methods = ("fit", "predict", "get_params")  # a pipeline has `predict` if its last step has
     if isinstance(estimator, type) or not all(hasattr(estimator, method) for method in methods):
         raise ValueError(
             "estimator must be an LVQ estimator, a pipeline of scalers ending in one, or None; "
             f"found {describe(estimator)}"
         )
-    for name, step in _scalers(estimator):
+    for name, step in opened(estimator)[:-1]:
         try:
             check_affine(name, step)
         except ValueError as error:
             raise ValueError(f"estimator must scale each feature on its own: {error}") from error
     return estimator
-
-
-def _scalers(estimator: Any) -> list[tuple[str, Any]]:
-    """Return the named steps of a pipeline before its last one, and so on if that is a pipeline itself."""
-    if not isinstance(estimator, Pipeline):
-        return []
-    *steps, (_, last) = estimator.steps
-    return [(name, step) for name, step in steps if step not in (None, "passthrough")] + _scalers(last)
 
 
 def _has_no_models(option: Any) -> bool:

@@ -84,14 +84,31 @@ def affine_scale_of(pipeline: Pipeline) -> tuple[Array, Array]:
     >>> affine_scale_of(pipeline.fit([[0, 10], [2, 50], [0, 20], [1, 30]], [0, 1, 0, 1]))
     (array([ 2., 40.]), array([ 0., 10.]))
     """
-    d = pipeline.steps[-1][1].n_features_in_
+    *scalers, (_, model) = opened(pipeline)
+    return folded(scalers, model.n_features_in_)
+
+
+def folded(scalers: list[tuple[str, Any]], d: int) -> tuple[Array, Array]:
+    """Return scale and shift, each of shape (d,), of named fitted scalers one after the other."""
     scale, shift = np.ones(d), np.zeros(d)
-    for name, step in pipeline.steps[:-1]:
-        if step is None or step == "passthrough":
-            continue
+    for name, step in scalers:
         step_scale, step_shift = _scaling(name, step)
         scale, shift = scale * step_scale, shift + scale * step_shift
     return scale, shift
+
+
+def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
+    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'.
+
+    >>> from lvqrej.lvq import GLVQ
+    >>> scalers = Pipeline([("first", StandardScaler()), ("second", "passthrough")])
+    >>> [name for name, _ in opened(Pipeline([("scalers", scalers), ("model", GLVQ())]))]
+    ['first', 'model']
+    """
+    if not isinstance(estimator, Pipeline):
+        return [(name, estimator)]
+    steps = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
+    return [inner for name, step in steps for inner in opened(step, name)]
 
 
 def check_affine(name: str, step: Any) -> None:
@@ -124,9 +141,10 @@ def _scaling(name: str, step: Any) -> tuple[Any, Any]:
 
 def _parts_of_pipeline(pipeline: Pipeline) -> Parts:
     """Fold the scalers into the model: L / scale and prototypes * scale + shift."""
-    prototypes, labels, L, names = parts_of(pipeline.steps[-1][1])
-    scale, shift = affine_scale_of(pipeline)
-    for _, step in pipeline.steps[:-1]:
+    *scalers, (_, last) = opened(pipeline) or pipeline.steps[-1:]
+    prototypes, labels, L, names = parts_of(last)
+    scale, shift = folded(scalers, last.n_features_in_)
+    for _, step in scalers:
         names = names or _feature_names(step)
     L = np.eye(len(scale)) if L is None else np.asarray(L)
     return np.asarray(prototypes) * scale + shift, labels, L / scale, names

@@ -510,12 +510,19 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
 
 def test_scalers_in_a_row_and_nested_pipelines(blobs):
     X, y = blobs
-    inner = Pipeline([("range", MinMaxScaler()), ("nothing", "passthrough"), ("lvq", GLVQ())])
-    classifier = RejectOptionClassifier(
-        Pipeline([("spread", StandardScaler()), ("rest", inner)]), threshold=0.3
-    )
-    classifier.fit(X, y)
-    np.testing.assert_allclose(classifier.scale_, np.ptp(X, axis=0))
+    nothing = ("nothing", "passthrough")
+    inner = Pipeline([nothing, ("range", MinMaxScaler()), ("none", None), ("lvq", GLVQ())])
+    scalers = Pipeline([("spread", StandardScaler()), ("range", MinMaxScaler()), nothing])
+    flat = make_pipeline(StandardScaler(), MinMaxScaler(), GLVQ())
+    expected = RejectOptionClassifier(flat, threshold=0.3).fit(X, y)
+    np.testing.assert_allclose(expected.scale_, np.ptp(X, axis=0))
+    for nested in (
+        Pipeline([("spread", StandardScaler()), ("rest", inner)]),
+        Pipeline([("scalers", scalers), ("lvq", GLVQ())]),
+    ):
+        classifier = RejectOptionClassifier(nested, threshold=0.3).fit(X, y)
+        np.testing.assert_array_equal(classifier.scale_, expected.scale_)
+        np.testing.assert_array_equal(classifier.certainty(X), expected.certainty(X))
 
 
 @pytest.mark.parametrize(
