@@ -56,7 +56,7 @@ def _sentence(why: Any, emphasis: Any) -> str:
 
 
 def _changes(why: Any, emphasis: Any) -> str:
-    """Name the changes; of many the costliest, with a word on where the others are."""
+    """Name the changes; of many the costliest, and how many others there are."""
     texts = {
         k: f"{emphasis(why.feature_names[k])} were {after} instead of {before}"
         for k, before, after in before_and_after(why)
@@ -65,7 +65,7 @@ def _changes(why: Any, emphasis: Any) -> str:
     if len(order) <= NAMED:
         return _enumerated([texts[k] for k in order])
     rest = len(order) - NAMED + 1
-    return _enumerated([texts[k] for k in order[: NAMED - 1]]) + f" and {rest} other features as listed"
+    return ", ".join(texts[k] for k in order[: NAMED - 1]) + f" and {rest} other features changed by less"
 
 
 def _enumerated(parts: list[str]) -> str:

@@ -91,12 +91,16 @@ def _before(start: float, end: float) -> str:
 def shown_certainties(before: float, after: float, theta: float) -> tuple[str, str, str]:
     """Return the three with the fewest digits (at least two) that tell a certainty below theta from theta.
 
+    A theta below 1 is not shown as 1, which for most certainties is the largest value there is.
+
     >>> shown_certainties(0.12345, 0.3511, 0.351), shown_certainties(0.349, 0.3497, 0.3496)
     (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
     """
     for digits in range(2, ALL):
         texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
         shown = float(texts[2])
+        if theta < 1 <= shown:
+            continue
         if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
             return texts
     return f"{before:.17g}", f"{after:.17g}", f"{theta:.17g}"

@@ -139,6 +139,12 @@ def test_certainties_that_differ_in_the_last_bit_only():
     assert shown_certainties(before, theta, theta) == (repr(float(before)), "0.35", "0.35")
 
 
+def test_a_threshold_below_one_is_not_shown_as_one():
+    assert shown_certainties(0.91, 0.998, 0.998) == ("0.91", "0.998", "0.998")
+    assert shown_certainties(0.91, 1.0, 1.0) == ("0.91", "1", "1")
+    assert shown_certainties(0.5, 2.3, 1.96) == ("0.5", "2.3", "2")
+
+
 def test_numbers():
     assert [number(v) for v in (880.0, -0.5, 1e20, 2**53 + 2.0)] == [
         "880",
@@ -186,7 +192,7 @@ def test_sentence_with_many_changes():
     assert len(why.changed) > 6
     text = str(why)
     assert text.count("instead of") == 5
-    assert f"and {len(why.changed) - 5} other features as listed" in text
+    assert f"and {len(why.changed) - 5} other features changed by less; " in text
 
 
 def test_a_gap_is_admitted(why):
