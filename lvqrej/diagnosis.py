@@ -13,6 +13,9 @@ from lvqrej.requirements import Requirements
 
 Floats = NDArray[np.float64]
 
+#: As many features a sentence names.
+NAMED = 6
+
 
 def reason_of(
     option: Certainty, theta: float, x: Floats, required: Requirements, with_limit: bool = True
@@ -45,20 +48,35 @@ def reason_of(
 
 
 def _blame(option: Certainty, theta: float, x: Floats, required: Requirements, group: str, size: int) -> str:
-    """Name a group of requirements, or the single feature of it whose requirement is enough to drop."""
+    """Name a group of requirements, or the features of it whose requirements are enough to drop.
+
+    If one feature is enough, all of which that is true; otherwise a set of them of which each is needed.
+    """
     if group == "target":
         return f"the target {option.classes.tolist()[required.target]!r}"
     if group == "constraints":
         return "the linear constraints"
-    features = required.features_of(group)
+    features, joint = required.features_of(group), " and "
     if size == 1 and len(features) > 1:
         enough = [k for k in features if _possible(option, theta, x, required.without([group], k))]
-        features = enough or features
-        joint = " or " if enough else ", "
-    else:
-        joint = ", "
+        features, joint = (enough, " or ") if enough else (list(features), " and ")
+        for k in required.features_of(group) if not enough else []:
+            fewer = [j for j in features if j != k]
+            if _possible(option, theta, x, required.without([group], fewer)):
+                features = fewer
     words = {"bounds": "bounds on", "fixed": "fixing", "increase_only": "increase_only of"}
-    return f"{words.get(group, 'decrease_only of')} {joint.join(required.names[k] for k in features)}"
+    return f"{words.get(group, 'decrease_only of')} {_listed([required.names[k] for k in features], joint)}"
+
+
+def _listed(names: list[str], joint: str) -> str:
+    """Join names; of many the first ones and how many more there are.
+
+    >>> _listed(["a", "b", "c"], " or "), _listed(list("abcdefgh"), " and ")
+    ('a, b or c', 'a, b, c, d, e and 3 others')
+    """
+    if len(names) > NAMED:
+        names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} others"]
+    return joint.join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _possible(option: Certainty, theta: float, x: Floats, required: Requirements) -> bool:

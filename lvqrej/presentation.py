@@ -171,7 +171,7 @@ def _plain(value: Any) -> Any:
 # Colours and background are set together, so that the page reads the same on white, on black and on paper.
 _BOX = (
     "background:#ffffff;color:#1a1a1a;border:1px solid #767676;border-radius:4px;padding:0.8em 1em;"
-    "max-width:46em;font-family:sans-serif;color-scheme:light;print-color-adjust:exact"
+    "max-width:46em;overflow-x:auto;font-family:sans-serif;color-scheme:light;print-color-adjust:exact"
 )
 _CELL = 'style="padding:0.2em 0.8em;text-align:{};color:#1a1a1a;background:#ffffff"'
 
@@ -179,7 +179,7 @@ _CELL = 'style="padding:0.2em 0.8em;text-align:{};color:#1a1a1a;background:#ffff
 def to_html(why: Any) -> str:
     """Return an explanation, or a table of several, as HTML that stands on its own."""
     if hasattr(why, "found"):
-        return f'<div style="{_BOX};overflow-x:auto">{_list(why)}</div>'
+        return f'<div style="{_BOX}">{_list(why)}</div>'
     said = _sentence(_Escaped(why), lambda text: f"<em>{text}</em>")
     parts = [f"<p>{said[0].upper()}{said[1:]}.</p>", _gauge(why)]
     if why.path != "accepted":
@@ -248,8 +248,9 @@ def _gauge(why: Any) -> str:
     )
     if why.path != "accepted":
         marks += f'<circle cx="{x1:.1f}" cy="18" r="6" fill="#0072B2"/>'
+    size = 'viewBox="0 0 400 56" style="width:400px;max-width:100%"'
     return (
-        f'<svg role="img" aria-label="{escape(words)}" width="400" height="56" viewBox="0 0 400 56">'
+        f'<svg role="img" aria-label="{escape(words)}" {size}>'
         '<rect width="400" height="56" fill="#ffffff"/>'
         '<rect x="20" y="14" width="360" height="8" fill="#e6e6e6" stroke="#767676"/>'
         f'{marks}<text x="20" y="50" font-size="13" fill="#1a1a1a">{escape(words)}</text></svg>'

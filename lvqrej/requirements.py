@@ -55,10 +55,10 @@ class Requirements:
         }
         return [name for name, given in present.items() if given]
 
-    def without(self, groups: Iterable[str], feature: int | None = None) -> Requirements:
-        """Return the requirements without some groups, or without their entries for one feature only."""
+    def without(self, groups: Iterable[str], features: Any = None) -> Requirements:
+        """Return the requirements without some groups, or without their entries for some features only."""
         d = len(self.weights)
-        gone = np.ones(d, dtype=bool) if feature is None else np.arange(d) == feature
+        gone = np.ones(d, dtype=bool) if features is None else np.isin(np.arange(d), features)
         changes: dict[str, Any] = {}
         for group in groups:
             if group == "target":

@@ -241,6 +241,20 @@ def test_infeasible_requests_name_the_culprit(line, options, theta, words):
     assert not np.isnan(result.to_frame()["distance"]).any()
 
 
+def test_of_many_requirements_only_those_at_fault_are_named():
+    d = 12
+    names = [f"f{k}" for k in range(d)]
+    option = RelativeSimilarity(PrototypeModel(np.eye(2, d), ["a", "b"], np.eye(2, d), names))
+    box = dict.fromkeys(range(d), (-1.0, 1.0))
+    x = np.zeros(d)
+    x[:2], x[[5, 7]] = 0.5, 3.0
+    with pytest.raises(NoCounterfactualError, match=r"bounds on f5 and f7, or without fixing f5 and f7$"):
+        explain(option, 0.5, x, bounds=box, fixed=[4, 5, 6, 7])
+    x[2:] = 3.0
+    with pytest.raises(NoCounterfactualError, match=r"without fixing f2, f3, f4, f5, f6 and 5 others$"):
+        explain(option, 0.5, x, bounds=box, fixed=list(range(2, d)))
+
+
 def test_samples_outside_the_bounds_are_moved_inside(line):
     why = explain(line, 0.6, [0.0, 5.0], bounds={"bmi": (-1, 1), "age": (0.1, 0.2)})
     assert 0.1 <= why.counterfactual[0] <= 0.2

@@ -319,6 +319,8 @@ def test_page_reads_in_dark_mode_and_on_paper(why, several):
             pairs = page.evaluate(contrast)
             assert len(pairs) > 10
             assert {tuple(pair) for pair in pairs} == {("rgb(26, 26, 26)", "rgb(255, 255, 255)")}
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 # --- the chart ---
