@@ -12,7 +12,7 @@ SITE := _build/html/index.html
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help book test lint unit notebooks site env lab bench reproduce soak lock format test-binder clean
+.PHONY: help book test lint unit notebooks site env lab bench figures check-figures print reproduce soak lock format test-binder clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -68,6 +68,13 @@ lab: env ## open the notebooks in JupyterLab, as notebooks
 
 bench: env ## measure speed, side by side, as ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# The site's own exports lie in _build/html/figures; these need no site.
+figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
+	$(BIN)/python book/_ext/regenerate.py $(CHAPTER)
+
+check-figures: env ## make the figures again and compare with the run before: the same bytes
+	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
 reproduce: env ## the paper's experiments, about an hour; resumes after an interruption
 	$(BIN)/python -m lvqrej.reproduce --jobs 2
