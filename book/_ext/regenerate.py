@@ -60,10 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         export(chapters, Path(folder))
+        made = len(list(Path(folder).glob("*.csv")))
         different = differences(Path(folder), given.to)
-        print(
-            f"{len(list(Path(folder).glob('*.csv')))} figures and tables made twice, {len(different)} files differ"
-        )
+    print(f"{made} figures and tables made twice, {len(different)} files differ")
     print("\n".join(different), end="\n" if different else "")
     return int(bool(different))
 
