@@ -33,7 +33,7 @@ _OPTIMAL = 1e-9
 class Found(NamedTuple):
     """What a search found, one entry per sample; a distance of infinity means nothing.
 
-    `bounds` are certified lower bounds, `open_cells` counts the cells that the compiled paths left open.
+    `bounds` are certified lower bounds; `open_cells` is 1 where the compiled paths left a cell open.
     """
 
     deltas: Floats
@@ -107,8 +107,8 @@ def _solve_cell(
 def _search_one(
     P: Packed, W: Scaled, lo: Floats, hi: Floats, bounds: Floats, unit: float, T: Space, delta: Floats
 ) -> tuple[float, float, int, int, int]:
-    """Search all cells in the order of `bounds`; distance, certificate, cell, path, number of open cells."""
-    best, certificate, unresolved = np.inf, np.inf, 0
+    """Search all cells in the order of `bounds`; distance, certificate, cell, path, whether one is open."""
+    best, certificate, doubtful = np.inf, np.inf, np.inf
     nearest, how = int(np.int64(-1)), NONE
     for _ in range(len(bounds)):
         cell = int(np.argmin(bounds))
@@ -122,18 +122,18 @@ def _search_one(
             for f in range(len(delta)):
                 distance += abs(T.beta[f])
         # A degenerate path, more active constraints than compiled paths take, or no proof that the cell is
-        # out of reach: the cone program decides.
-        unproven = status == INFEASIBLE and safe < min(best, 1e3 * bound)
-        loose = plain < min((1 - _OPTIMAL) * distance, best) and distance < np.inf
-        if unproven or loose or (status == UNRESOLVED and plain < best):
-            unresolved += 1
+        # out of reach: what is proven of it has to suffice, or the cone program decides.
+        if status == INFEASIBLE and safe < 1e3 * bound:
+            doubtful = min(doubtful, safe)
+        elif status == UNRESOLVED or (status == SOLVED and plain < (1 - _OPTIMAL) * distance):
+            doubtful = min(doubtful, plain)
         if status != CUT_OFF:
             certificate = min(certificate, safe)
         if distance < best:
             best, nearest, how = distance, cell, path
             for f in range(len(delta)):
                 delta[f] = T.beta[f] / W.weights[f]
-    return best, min(certificate, best), nearest, how, unresolved
+    return best, min(certificate, best), nearest, how, int(doubtful < (1 - _OPTIMAL) * best)
 
 
 @compiled
@@ -155,7 +155,7 @@ def search_batch(
     """Find the nearest point of the union for each row of X, within lower <= x <= upper (which hold X).
 
     Constraints are tightened by `rounding` (facets: `facet_rounding`) times the size of their terms, the
-    bounds of the distance are not. `open_cells` counts the cells that are left for the cone program.
+    bounds of the distance are not. `open_cells` is 1 where a cell is left for the cone program.
     """
     d = X.shape[1]
     unit = (d + P.metrics.shape[1] + 16) * _EPS
