@@ -201,16 +201,18 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         total = weights[accepted].sum()
         return float(weights[accepted & right].sum() / total) if total > 0 else 1.0
 
-    def explain(self, X: ArrayLike, **options: Any) -> Any:
+    def explain(self, X: ArrayLike, how: Any = counterfactual.explain, **options: Any) -> Any:
         """Return for each sample the smallest change with which it would be accepted.
 
         Parameters
         ----------
         X : array-like of shape (n, d), or one sample: (d,) or a Series
+        how : function
+            `lvqrej.explain`, or one of `lvqrej.variants`: sparsest, trade_off, several, robust, plausible.
         **options
-            Those of `lvqrej.explain`: weights, fixed, bounds, increase_only, decrease_only, constraints,
-            target, on_infeasible, n_jobs, progress; all in the units of the data. Without `weights` a change
-            is measured as the scalers do: sum_k |delta_k| / scale_k.
+            Those of `how`; of `lvqrej.explain`: weights, fixed, bounds, increase_only, decrease_only,
+            constraints, target, on_infeasible, n_jobs, progress; all in the units of the data. Without
+            `weights` a change is measured as the scalers do: sum_k |delta_k| / scale_k.
 
         Returns
         -------
@@ -218,9 +220,9 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         samples, single, index = self._given(X)
         rows: Any = samples[0] if single else samples
-        result = counterfactual.explain(self.option_, self.threshold_, rows, **self._weighed(options))
+        result = how(self.option_, self.threshold_, rows, **self._weighed(options))
         usual = self.familiarity_ if self.familiarity_.distances else None
-        if not single:
+        if isinstance(result, counterfactual.Explanations):
             return dataclasses.replace(result, index=index, _familiarity=usual)
         cause = usual.causes(self.option_, self.threshold_, samples)[0] if usual else None
         return dataclasses.replace(result, cause=cause)

@@ -25,10 +25,15 @@ def reason_of(
     `with_limit` adds the largest threshold that could be reached, which takes a bisection.
     """
     goal = f"a {option.name} of {theta:g}"
+    # A certainty may accept only part of what is certain enough; `plain` is then the one without that.
+    plain = getattr(option, "plain", None)
+    outside = plain is not None and _possible(plain, theta, x, required)
     if not _possible(option, theta, x, required.without(required.groups())):
         limit = (
             _largest_threshold(option, theta, x, required.without(required.groups())) if with_limit else ""
         )
+        if outside:
+            return f"no input among the training data reaches {goal}{limit}; one exists outside their region"
         return f"no input reaches {goal}{limit}: lower theta"
     groups = required.groups()
     for size in range(1, len(groups) + 1):
@@ -43,7 +48,7 @@ def reason_of(
         " and ".join(_blame(option, theta, x, required, name, size) for name in names) for names in helpful
     ]
     limit = _largest_threshold(option, theta, x, required) if with_limit else ""
-    instead = ", or without ".join(blames)
+    instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
     return f"with {', '.join(groups)} no input reaches {goal}{limit}; one exists without {instead}"
 
 

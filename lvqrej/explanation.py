@@ -217,7 +217,8 @@ class Explanations(Sequence[Explanation]):
     def _cause(self, i: int) -> Any:
         if self._familiarity is None:
             return None
-        return self._familiarity.causes(self._option, self.theta, self.samples[i : i + 1])[0]
+        option = getattr(self._option, "plain", self._option)
+        return self._familiarity.causes(option, self.theta, self.samples[i : i + 1])[0]
 
     def _active(self, i: int) -> list[str]:
         x = self.counterfactuals[i]

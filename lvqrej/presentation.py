@@ -79,6 +79,8 @@ def proof(why: Any) -> str:
     >>> proof(SimpleNamespace(gap=0.0)), proof(SimpleNamespace(gap=0.0321))
     ('no smaller change suffices', 'a change at most 3.3 % smaller might suffice')
     """
+    if hasattr(why, "proof"):
+        return str(why.proof())
     if why.gap <= NO_GAP:
         return "no smaller change suffices"
     return f"a change at most {percent_up(why.gap)} smaller might suffice"
