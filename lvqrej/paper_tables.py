@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 #: The paper's own numbers, copied from its tables: mean and variance of each cell.
@@ -88,7 +89,7 @@ def side_by_side(folder: str | PathLike[str], model: str = "GMLVQ") -> Frame:
 
     Ours is the exact counterfactual where the paper has its own algorithm. Where a data set cannot be shipped
     our numbers are those of its synthetic stand-in, which the column `our_data` names. Empty: no such result.
-    Validity is averaged over folds, as published; all else over counterfactuals.
+    Validity is averaged over folds, as published, and its n is their number; all else over counterfactuals.
 
     Returns
     -------
@@ -117,10 +118,66 @@ def side_by_side(folder: str | PathLike[str], model: str = "GMLVQ") -> Frame:
     return table
 
 
+def agreement(table: Frame, units: Frame, model: str = "GMLVQ") -> Frame:
+    """Return the table of `side_by_side` with a statement for every cell whether the means agree.
+
+    Two means agree if they differ by at most two standard errors, 2 s, where s^2 = v (1 / n + 1 / m). v is
+    the larger of the two variances, and 0.005 more as the paper rounds to two digits; n is the number of
+    values behind our mean. The paper does not print m: it is 5 for validity, which is averaged over folds,
+    and else taken to be as many samples as our own run found to explain in one repetition.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `side_by_side`.
+    units : DataFrame
+        units.csv of the same results.
+    model : {"GLVQ", "GMLVQ"}
+
+    Returns
+    -------
+    DataFrame
+        With the columns "ours_tolerance", "ours_agrees", "deviating_tolerance" and "deviating_agrees" added:
+        2 s; and "yes", "no", "stand-in" (our data are not the paper's) or "no result".
+
+    Examples
+    --------
+    >>> cell = {"data": "wine", "our_data": "wine", "option": "probabilistic", "experiment": "goodness"}
+    >>> paper = {"measure": "recall", "mean": 0.9, "variance": 0.02}
+    >>> ours = {"ours_mean": 0.8, "ours_variance": 0.01, "ours_n": 10}
+    >>> theirs = {"deviating_mean": 0.5, "deviating_variance": 0.01, "deviating_n": 10}
+    >>> run = {"data": "wine", "model": "GMLVQ", "option": "probabilistic", "n_goodness": 10}
+    >>> units = pd.DataFrame([run | {"repetition": 0, "variant": name} for name in ("ours", "published")])
+    >>> found = agreement(pd.DataFrame([cell | paper | ours | theirs]), units)
+    >>> found[["ours_agrees", "deviating_agrees"]].values.tolist()
+    [['yes', 'no']]
+    """
+    result = table.copy()
+    for prefix, variant in (("ours", "ours"), ("deviating", "published")):
+        chosen = units[(units["variant"] == variant) & (units["model"] == model)]
+        cells = chosen.groupby(["data", "option"])
+        explained = {
+            (data, option, experiment): max(1.0, part[f"n_{experiment}"].sum() / part["repetition"].nunique())
+            for (data, option), part in cells
+            for experiment in ("properties", "goodness")
+            if f"n_{experiment}" in part
+        }
+        keys = zip(table["our_data"], table["option"], table["experiment"], strict=True)
+        m = np.where(table["measure"] == "valid", 5.0, [explained.get(key, np.nan) for key in keys])
+        v = np.maximum(table["variance"], table[f"{prefix}_variance"]) + 0.005
+        tolerance = 2 * np.sqrt(v * (1 / table[f"{prefix}_n"] + 1 / m))
+        difference = (table[f"{prefix}_mean"] - table["mean"]).abs()
+        words = np.where(difference <= tolerance, "yes", "no").astype(object)
+        words[table["our_data"] != table["data"]] = "stand-in"
+        words[difference.isna()] = "no result"
+        result[f"{prefix}_tolerance"], result[f"{prefix}_agrees"] = tolerance, words
+    return result
+
+
 def _long(aggregates: Frame, overlaps: Frame) -> Frame:
     """Return both tables as one, overlaps as a measure of a pair of methods, validity averaged over folds."""
     valid = aggregates["measure"] == "valid"
-    for column in ("mean", "variance"):
+    for column in ("mean", "variance", "n"):
         aggregates[column] = aggregates[column].where(~valid, aggregates[f"{column}_folds"])
     pairs = overlaps.assign(
         experiment="properties",

@@ -32,7 +32,7 @@ from lvqrej.experiments import (
 )
 from lvqrej.measures import changed_features, from_hex, goodness, overlap, to_hex
 from lvqrej.methods import Task, counterfactuals, methods_for
-from lvqrej.paper_tables import published_tables, side_by_side
+from lvqrej.paper_tables import agreement, published_tables, side_by_side
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.protocol import FALLBACK_RATE, GRID, FoldFits
 from lvqrej.prototypes import PrototypeModel
@@ -743,7 +743,8 @@ def test_every_published_cell_is_known():
 def test_published_and_ours_stand_side_by_side(tmp_path):
     (tmp_path / "paper_tables.csv").write_bytes((RESULTS / "paper_tables.csv").read_bytes())
     head = {"data": "wine", "model": "GMLVQ", "option": "relative_similarity"}
-    extra = {"variance": 1.0, "n": 9, "mean_folds": 0.5, "variance_folds": 0.2, "sd_repetitions": 0.3}
+    extra = {"variance": 1.0, "n": 9, "mean_folds": 0.5, "variance_folds": 0.2, "n_folds": 4}
+    extra["sd_repetitions"] = 0.3
     rows = [
         head
         | {"variant": "ours", "experiment": "properties", "method": "exact", "measure": "l0", "mean": 3.0},
@@ -782,6 +783,42 @@ def test_published_and_ours_stand_side_by_side(tmp_path):
         3,
         7,
     ]
-    assert by_column.loc[("sparsity", "BbCfFeasibility"), "ours_mean"] == 0.5  # over folds
+    assert by_column.loc[("sparsity", "BbCfFeasibility"), ["ours_mean", "ours_n"]].tolist() == [
+        0.5,
+        4,
+    ]  # folds
     assert by_column.loc[("overlap", "BbCf"), "ours_mean"] == 2.5
     assert set(table.loc[table["data"] == "flip", "our_data"]) == {"flip_synthetic"}
+
+
+def test_agreement_is_two_standard_errors():
+    """Means of samples of one distribution agree about nineteen times of twenty; others do not."""
+    rng = np.random.default_rng(0)
+    head = {"data": "wine", "our_data": "wine", "option": "probabilistic", "experiment": "properties"}
+    rows = []
+    for _ in range(400):
+        paper, same, other = rng.normal([5, 5, 9], 2.0, (40, 3)).T
+        cell = {"mean": paper.mean(), "variance": paper.var(), "measure": "l0"}
+        for prefix, values in (("ours", same), ("deviating", other)):
+            cell |= {f"{prefix}_mean": values.mean(), f"{prefix}_variance": values.var(), f"{prefix}_n": 40}
+        rows.append(head | cell)
+    unit = {"data": "wine", "model": "GMLVQ", "option": "probabilistic", "n_properties": 8}
+    folds = [
+        unit | {"variant": name, "repetition": k // 5}
+        for name in ("ours", "published")
+        for k in range(10)  # two repetitions of five folds: 40 samples each
+    ]
+    found = agreement(pd.DataFrame(rows), pd.DataFrame(folds))
+    assert 0.93 < (found["ours_agrees"] == "yes").mean() < 0.995
+    assert (found["deviating_agrees"] == "no").all()
+
+
+def test_no_statement_about_other_data_or_without_a_result():
+    cell = {"data": "flip", "our_data": "flip_synthetic", "option": "probabilistic", "experiment": "goodness"}
+    cell |= {"measure": "valid", "mean": 0.5, "variance": 0.1}
+    cell |= {"ours_mean": 0.5, "ours_variance": 0.1, "ours_n": 5}
+    cell |= {"deviating_mean": np.nan, "deviating_variance": np.nan, "deviating_n": np.nan}
+    units = pd.DataFrame(columns=["data", "model", "option", "variant", "repetition", "n_goodness"])
+    found = agreement(pd.DataFrame([cell]), units).iloc[0]
+    assert (found["ours_agrees"], found["deviating_agrees"]) == ("stand-in", "no result")
+    assert found["ours_tolerance"] == pytest.approx(2 * np.sqrt(0.105 * 2 / 5))
