@@ -280,11 +280,11 @@
       pen.imageSmoothingEnabled = true;
       whole();
       const hatch = new Path2D();
-      for (let s = -plot.h; s < plot.w; s += 9) {
+      for (let s = -plot.h; s < plot.w; s += 11) {
         hatch.moveTo(plot.x + s, plot.y + plot.h);
         hatch.lineTo(plot.x + s + plot.h, plot.y);
       }
-      stroke(hatch, "rgba(255, 255, 255, 0.75)", 0.9);
+      stroke(hatch, "rgba(255, 255, 255, 0.6)", 1);
       // The border of the union: all outlines, covered inside the union by the map itself.
       stroke(accepted, INK, 4);
       pen.save();
@@ -320,11 +320,13 @@
           marker(data.markers[data.labels[k]], p, 3.6, data.palette[data.labels[k]], PAPER, 0.7);
         });
       }
-      const small = plot.w < 380 ? 0.8 : 1;
-      data.model.prototypes.forEach((p, k) => {
-        const label = data.classes.indexOf(data.model.labels[k]);
-        marker(data.markers[label], p, 8.5 * small, data.palette[label], INK, 1.6);
-      });
+      const models = option.pairs ?? [data.model], size = (plot.w < 380 ? 7 : 8.5) * (option.pairs ? 0.75 : 1);
+      for (const model of models) {
+        model.prototypes.forEach((p, k) => {
+          const label = data.classes.indexOf(model.labels[k]);
+          marker(data.markers[label], p, size, data.palette[label], INK, 1.5);
+        });
+      }
       const found = answer.nearest;
       if (show.alternatives) {
         for (const other of answer.alternatives) {

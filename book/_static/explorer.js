@@ -12,10 +12,10 @@
   const options = engine.makeOptions(data);
   const STEP = 0.05, LEAP = 0.5;
   const capital = words => words[0].toUpperCase() + words.slice(1);
-  const fixed = value => value.toFixed(3).replace("-", "−");
+  const fixed = value => value.toFixed(4).replace("-", "−");
 
   place.innerHTML = `
-    <div class="explorer-controls">
+    <div class="explorer-main">
       <fieldset class="explorer-options">
         <legend>Certainty</legend>
         <div>${options.map(option => `
@@ -30,12 +30,16 @@
         </div>
         <p class="explorer-rate"></p>
       </div>
-    </div>
-    <div class="explorer-main">
       <div class="explorer-plane">
         <canvas role="img"></canvas>
         <button type="button" class="explorer-handle" aria-describedby="explorer-keys"></button>
-        <p id="explorer-keys" class="explorer-hint">Drag the cross, or tap the plane. With the keyboard: arrow keys, with Shift in larger steps.</p>
+        <p id="explorer-keys" class="explorer-hint">Drag the cross or tap the plane; or use the arrow keys, with Shift in larger steps.</p>
+        <div class="explorer-show" role="group" aria-label="Show">
+          <label><input type="checkbox" name="cells" checked>cells</label>
+          <label><input type="checkbox" name="alternatives" checked>other classes</label>
+          <label><input type="checkbox" name="samples">wines</label>
+          <button type="button" class="explorer-reset">Start again</button>
+        </div>
       </div>
       <div class="explorer-panel">
         <p class="explorer-sentence" role="status"></p>
@@ -47,7 +51,10 @@
               <td><input type="number" step="${STEP}" min="${data.limits[k][0]}" max="${data.limits[k][1]}" aria-label="${name} now"></td>
               <td></td><td><span class="explorer-change"></span><span class="explorer-bar" aria-hidden="true"><i></i></span></td></tr>`).join("")}
           </tbody>
-          <tfoot><tr><th scope="row">certainty</th><td></td><td></td><td></td></tr></tfoot>
+          <tfoot>
+            <tr><th scope="row">cost</th><td></td><td></td><td></td></tr>
+            <tr><th scope="row">certainty</th><td></td><td></td><td></td></tr>
+          </tfoot>
         </table>
         <table class="explorer-classes">
           <caption>What it costs to be accepted as</caption>
@@ -56,12 +63,6 @@
             <tr><th scope="row">${symbol(data.markers[k], data.palette[k])}${name}</th><td></td>${data.features.map(() => "<td></td>").join("")}</tr>`).join("")}
           </tbody>
         </table>
-        <div class="explorer-show" role="group" aria-label="Show">
-          <label><input type="checkbox" name="cells" checked>cells</label>
-          <label><input type="checkbox" name="alternatives" checked>other classes</label>
-          <label><input type="checkbox" name="samples">wines</label>
-          <button type="button" class="explorer-reset">Start again</button>
-        </div>
       </div>
     </div>`;
 
@@ -144,10 +145,10 @@
     });
     const after = found === null ? answer.theta : found.certainty;
     const [before, then] = text.shownCertainties(answer.certainty, after, answer.theta);
-    const cells = find(".explorer-changes tfoot tr").cells;
-    cells[1].textContent = before;
-    cells[2].textContent = found === null ? "–" : then;
-    cells[3].textContent = found === null ? "" : `cost ${fixed(found.distance)}`;
+    const [cost, certainty] = [...place.querySelectorAll(".explorer-changes tfoot tr")].map(row => row.cells);
+    cost[3].textContent = found === null ? "–" : found.distance === 0 ? "0" : fixed(found.distance);
+    certainty[1].textContent = before;
+    certainty[2].textContent = found === null ? "–" : then;
   }
 
   function tellClasses() {
@@ -166,8 +167,8 @@
     option.judged ??= data.samples.map((x, k) => [option.certainty(x), option.predict(x) === data.labels[k]]);
     const accepted = option.judged.filter(([certainty]) => certainty >= theta);
     const right = accepted.filter(([, correct]) => correct).length;
-    find(".explorer-rate").textContent = `Rejects ${data.samples.length - accepted.length} of the ${data.samples.length} wines`
-      + (accepted.length ? `; of the others ${(100 * right / accepted.length).toFixed(1)} % are classified correctly.` : ".");
+    find(".explorer-rate").textContent = `Rejects ${data.samples.length - accepted.length} of ${data.samples.length} wines`
+      + (accepted.length ? `; ${(100 * right / accepted.length).toFixed(1)} % of the others are right.` : ".");
   }
 
   /* A point of the plane with two decimals, inside the picture. */
