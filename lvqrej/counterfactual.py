@@ -38,8 +38,10 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: Samples per task: large enough that starting a task costs nothing, small enough that memory stays flat.
-_CHUNK = 4096
+#: Samples and numbers per chunk: so many that handing one out costs nothing, so few that memory stays flat.
+_CHUNK, _NUMBERS = 4096, 2**20
+#: Where a sample takes milliseconds or more: chunks per worker, so that no worker waits long for another.
+_PER_WORKER = 4
 
 
 def explain(
@@ -55,7 +57,7 @@ def explain(
     constraints: Any = None,
     target: Any = None,
     on_infeasible: str = "raise",
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
     progress: bool = False,
 ) -> Any:
     """Explain rejects: the nearest accepted inputs, min sum_k w_k |delta_k| s.t. r(x + delta) >= theta.
@@ -81,7 +83,8 @@ def explain(
         Whether a sample without a counterfactual raises `NoCounterfactualError` or is marked in `found`, its
         reason in `reasons`.
     n_jobs : int, optional
-        Number of parallel jobs, as in joblib; the results do not depend on it.
+        Number of parallel jobs, as in joblib: None leaves it to `joblib.parallel_config`, and is 1 outside of
+        one; -1 is all processors. The results do not depend on it.
     progress : bool
         Whether to show a progress bar.
 
@@ -108,11 +111,11 @@ def explain(
     )  # fmt: skip
     theta = check_theta(theta)
     check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
-    jobs = 1 if n_jobs is None else int(check_number(n_jobs, "n_jobs", integer=True))
-    if jobs == 0:
-        raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
+    workers = _workers(n_jobs)
     union = accepted_set(option, theta, required)
-    chunks = [samples[i : i + _CHUNK] for i in range(0, max(len(samples), 1), _CHUNK)]
+    size = _chunk_size(union, len(samples), option.n_features, workers)
+    chunks = [samples[i : i + size] for i in range(0, max(len(samples), 1), size)]
+    jobs = 1 if workers == 1 else n_jobs
     answers = _join(_run(option, theta, union, required, chunks, jobs, progress))
     result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
     return result[0] if single else result
@@ -169,13 +172,32 @@ def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
     return check_samples(rows, option.n_features, allow_empty=True), single
 
 
+def _workers(n_jobs: int | None) -> int:
+    """Return how many jobs can run at once under the joblib backend in force."""
+    if n_jobs is not None and int(check_number(n_jobs, "n_jobs", integer=True)) == 0:
+        raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
+    from joblib import effective_n_jobs
+
+    return effective_n_jobs(n_jobs)
+
+
+def _chunk_size(union: Any, n: int, d: int, workers: int) -> int:
+    """Return the number of samples per chunk; compiled loops over `Cells` take microseconds per sample.
+
+    >>> _chunk_size(None, 100, 4, 2), _chunk_size(None, 3, 4, 8), _chunk_size(None, 10**6, 512, 2)
+    (13, 1, 2048)
+    """
+    largest = max(1, min(_CHUNK, _NUMBERS // d))
+    return largest if isinstance(union, Cells) else min(largest, max(1, -(-n // (_PER_WORKER * workers))))
+
+
 def _run(
     option: Certainty,
     theta: float,
     union: Cells,
     required: Requirements,
     chunks: list[Floats],
-    jobs: int,
+    jobs: int | None,
     progress: bool,
 ) -> list[Answers]:
     """Answer all chunks, in this process or in several."""
@@ -190,8 +212,17 @@ def _run(
         return bar(valid_answers(option, theta, union, required, chunk) for chunk in chunks)
     from joblib import Parallel, delayed
 
-    tasks = (delayed(valid_answers)(option, theta, union, required, chunk) for chunk in chunks)
+    tasks = (delayed(_answer)((option, theta, union, required, chunk)) for chunk in chunks)
     return bar(Parallel(n_jobs=jobs, return_as="generator")(tasks))
+
+
+def _answer(arguments: tuple[Any, ...]) -> Answers:
+    """Answer one chunk.
+
+    Its arguments are one tuple, which joblib hands to a Dask cluster with the call; arrays it would leave
+    with one worker, and lose with it.
+    """
+    return valid_answers(*arguments)
 
 
 def _join(parts: list[Answers]) -> Answers:
