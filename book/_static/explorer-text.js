@@ -1,11 +1,12 @@
 /* The explorer's words and numbers: the sentence of the package's explanations, rounded as the package rounds.
 
    A counterfactual lies on a border, so its values are rounded away from the sample, to the fewest digits with
-   which the shown point is itself accepted. */
+   which the shown point is itself accepted. In a corner that can take all digits there are, which the package shows
+   and a reader here does not need: then the values are to the nearest, and the sentence says "about". */
 (function () {
   "use strict";
 
-  const FEWEST = 3, ALL = 17;
+  const FEWEST = 3, MOST = 8, ALL = 17;
   /* How Python writes exponents: a sign and at least two digits. */
   const exponent = text => text.replace(/e([+-])(\d)$/, "e$10$2");
 
@@ -46,13 +47,13 @@
     return rounded(end, decimals, change > 0 ? "up" : "down");
   }
 
-  /* The counterfactual as it is shown: rounded, and accepted as the same class. */
+  /* The counterfactual as it is shown: rounded, and accepted as the same class; null if that takes too many digits. */
   function shownPoint(option, answer, found) {
-    for (let digits = FEWEST; digits < ALL; digits++) {
+    for (let digits = FEWEST; digits <= MOST; digits++) {
       const point = found.point.map((end, k) => end === answer.x[k] ? end : away(answer.x[k], end, digits));
       if (option.certainty(point) >= answer.theta && option.predict(point) === found.label) return point;
     }
-    return found.point;
+    return null;
   }
 
   function shownBefore(start, end) {
@@ -63,10 +64,11 @@
 
   /* The changed features, the costliest first, as [index, before, after]. */
   function changes(option, answer, found) {
-    const shown = shownPoint(option, answer, found);
+    const exact = shownPoint(option, answer, found), shown = exact ?? found.point;
+    const after = k => exact ? number(exact[k]) : `about ${number(rounded(found.point[k], FEWEST))}`;
     return [0, 1].filter(k => found.point[k] !== answer.x[k])
       .sort((a, b) => Math.abs(found.point[b] - answer.x[b]) - Math.abs(found.point[a] - answer.x[a]))
-      .map(k => [k, shownBefore(answer.x[k], shown[k]), number(shown[k])]);
+      .map(k => [k, shownBefore(answer.x[k], shown[k]), after(k)]);
   }
 
   /* Certainty before and after and the threshold, with the fewest digits that tell below from above. */
@@ -96,5 +98,5 @@
     return `${verdict}; it would be accepted as ${emphasis(data.classes[found.label])} if ${parts.join(" and ")}; ${proof}`;
   }
 
-  window.lvqrejText = {sentence, shownCertainties, changes};
+  window.lvqrejText = {sentence, shownCertainties};
 })();

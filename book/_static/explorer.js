@@ -23,7 +23,7 @@
         </div>
       </fieldset>
       <div class="explorer-threshold">
-        <label for="explorer-theta">Threshold <output for="explorer-theta"></output></label>
+        <label for="explorer-theta">Threshold <span class="explorer-value"></span></label>
         <div class="explorer-scale">
           <div class="explorer-marks" aria-hidden="true"><span class="explorer-before"></span><span class="explorer-after"></span></div>
           <input id="explorer-theta" type="range" step="0.005">
@@ -118,7 +118,7 @@
     Object.assign(slider, {min: low, max: high});
     slider.value = theta;
     const shown = theta.toFixed(3).replace(/0$/, "");
-    find("output").textContent = shown;
+    find(".explorer-value").textContent = shown;
     slider.setAttribute("aria-valuetext", shown);
     const share = value => Math.min(Math.max((value - low) / (high - low), 0), 1);
     find(".explorer-before").style.setProperty("--at", share(answer.certainty));

@@ -18,12 +18,13 @@ OPTIONS = explorer_options(EXAMPLE)
 THRESHOLDS = {
     "similarity": (0.02, 0.3, EXAMPLE.threshold(OPTIONS["similarity"]), 0.8, 0.98),
     "distance": (0.02, EXAMPLE.threshold(OPTIONS["distance"]), 0.5, 0.9, 1.5),
-    "probability": (0.6, EXAMPLE.threshold(OPTIONS["probability"]), 0.94, 0.97),
+    "probability": (0.6, EXAMPLE.threshold(OPTIONS["probability"]), 0.94),
 }
 #: Points along each axis: the certified search takes a hundred times longer than the exact ones.
 ALONG = {"similarity": 7, "distance": 7, "probability": 4}
 CASES = [(key, theta) for key, thetas in THRESHOLDS.items() for theta in thetas]
 TOLERANCE = 1e-6
+NUMBER = re.compile(r"-?\d[\d.e-]*")
 
 READ = """([key, theta, points]) => points.map(x => {
   const answer = window.lvqrejExplorer.set(key, theta, x);
@@ -96,8 +97,15 @@ def test_sentence_is_that_of_the_package(explorer, key, theta):
     option, points = OPTIONS[key], points_of(key)[::3]
     shown = explorer.evaluate(READ, [key, float(theta), points.tolist()])
     for answer, why in zip(shown, explain(option, theta, points), strict=True):
-        assert answer["sentence"] == str(why)
-        assert answer["said"].lower() == f"{why}.".lower()
+        assert answer["said"].lower() == f"{answer['sentence']}.".lower()
+        if "about" not in answer["sentence"]:
+            assert answer["sentence"] == str(why)
+            continue
+        # In a corner the package shows all digits, the explorer three decimals.
+        assert max(len(number) for number in NUMBER.findall(str(why))) > 9
+        for ours, its in zip(NUMBER.findall(answer["sentence"]), NUMBER.findall(str(why)), strict=True):
+            assert float(ours) == pytest.approx(float(its), abs=0.00051)
+        assert NUMBER.sub("", answer["sentence"].replace("about ", "")) == NUMBER.sub("", str(why))
 
 
 def test_probabilistic_sentence_claims_no_proof(explorer):
@@ -187,7 +195,7 @@ def test_fingers_drag_the_cross_tap_the_plane_and_scroll_the_page(context, addre
 def test_redraws_with_the_theme(fresh):
     rim = """() => {
       const canvas = document.querySelector('.explorer-plane canvas');
-      const [x, y] = [45.5, 100].map(value => Math.round(value * canvas.width / canvas.clientWidth));
+      const [x, y] = [45, 100].map(value => Math.floor(value * canvas.width / canvas.clientWidth));
       return canvas.getContext('2d').getImageData(x, y, 1, 1).data[0];
     }"""
     shades = {}
