@@ -70,11 +70,8 @@ class _Search:
         self.best: Answer | None = nearest if self.count == 0 else None
         self.size = 0
         self.unable: list[Unable] = []
-        # Among sets of the same size, features that change much in the nearest answer come first.
-        costs = np.abs(nearest.point - reach.x) * reach.required.weights
-        rank = np.argsort(np.argsort(-costs, kind="stable"), kind="stable")
-        self.order = np.argsort(rank)[::-1]
-        self.price = 1 + rank / (2 * len(rank) ** 2)
+        # Sets grow best by features that change little in the nearest answer.
+        self.order = np.argsort(np.abs(nearest.point - reach.x) * reach.required.weights, kind="stable")
 
     def smallest(self, proven: bool = False) -> Mask | None:
         """Return the smallest set of features that hits all complements; None if there is none."""
@@ -82,21 +79,32 @@ class _Search:
         if self.best is self.nearest and self.size == 0:
             return None
         known = [one for one in self.unable if not proven or one.bound >= self._far]
-        rows = [(~one.features & reach.free).astype(float) for one in known]
-        if any(not row.any() for row in rows):
+        rows = np.array([reach.free, *(~one.features & reach.free for one in known)])
+        if not rows.any(axis=1).all():
             return None
-        rows.append(reach.free.astype(float))
+        guess = self._greedy(rows)
+        if not proven and guess.sum() <= self.size:
+            return guess  # a smaller set has been excluded before
         low = reach.forced.astype(float)
         solved = milp(
-            self.price,
-            constraints=LinearConstraint(np.array(rows), lb=1.0),
+            np.ones(len(low)),
+            constraints=LinearConstraint(rows.astype(float), lb=1.0),
             integrality=np.ones(len(low)),
             bounds=Bounds(low, np.maximum(low, reach.free.astype(float))),
-            options={"mip_rel_gap": 0.0},
         )
         if solved.x is None:
             raise RuntimeError(f"HiGHS found no hitting set: {solved.message}")
         return np.asarray(solved.x > 0.5)
+
+    def _greedy(self, rows: Mask) -> Mask:
+        """Return a set that hits all rows, by the feature that hits most of what is left, again and again."""
+        chosen = self.reach.forced.copy()
+        left = rows[~rows[:, chosen].any(axis=1)]
+        while len(left):
+            feature = int(self.order[::-1][left.sum(axis=0)[self.order[::-1]].argmax()])
+            chosen[feature] = True
+            left = left[~left[:, feature]]
+        return chosen
 
     @property
     def _far(self) -> float:

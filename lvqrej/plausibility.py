@@ -22,6 +22,8 @@ from lvqrej.validity import nearest
 
 Floats = NDArray[np.float64]
 
+#: What is added to each variance, relative to their mean: few samples may leave a covariance singular.
+_RIDGE = 1e-6
 #: Relative rounding of a radius that the test of a region forgives.
 _ROUNDING = 1e-12
 
@@ -115,6 +117,10 @@ def _regions(option: Certainty, data: ArrayLike, labels: ArrayLike, level: float
             raise ValueError(f"labels must name each class at least twice; found {len(mine)} of {label!r}")
         centre = mine.mean(axis=0)
         covariance, _ = ledoit_wolf((mine - centre) / scale, assume_centered=True)
+        spread = covariance.trace() / len(scale)
+        if spread == 0:
+            raise ValueError(f"data must vary within each class; all samples of {label!r} are the same")
+        covariance += _RIDGE * spread * np.eye(len(scale))
         # S = C C' gives |C^-1 y|^2 = y' S^-1 y
         L = np.linalg.inv(np.linalg.cholesky(covariance)) / scale
         distances = np.linalg.norm((mine - centre) @ L.T, axis=1)

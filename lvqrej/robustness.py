@@ -192,7 +192,7 @@ class _Problem:
         yield around
         theta = self.reach.theta
         if self.joint and theta < 1:
-            for part in (0.3, 0.6, 0.9):
+            for part in (0.4, 0.8):
                 deeper = Reach(self.reach.option, theta + part * (1 - theta), self.reach.required, self.x)
                 answer = deeper.answer(node.lower, node.upper)
                 if answer.point is not None:
