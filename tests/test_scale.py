@@ -30,7 +30,14 @@ from lvqrej.plausibility import Plausible
 from lvqrej.scale import explain_stream
 from lvqrej.validity import valid_answers
 
-CLUSTER = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+#: Processes on this machine only, with any free port and no dashboard.
+CLUSTER = {
+    "n_workers": 2,
+    "threads_per_worker": 1,
+    "host": "127.0.0.1",
+    "dashboard_address": "127.0.0.1:0",
+    "scheduler_kwargs": {"dashboard": False},
+}
 
 
 def problem(make=RelativeSimilarity, n=300, d=4, seed=0):
