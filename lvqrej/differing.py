@@ -20,11 +20,12 @@ def one_per_class(reach: Reach) -> list[Answer]:
     return sorted((one for one in answers if one.point is not None), key=lambda one: one.distance)
 
 
-def best_first(reach: Reach, wanted: int) -> list[Answer]:
-    """Return answers in the order of their distances, none changing all that an earlier one changes.
+def best_first(reach: Reach, wanted: int, apart: int = 1) -> list[Answer]:
+    """Return answers by distance, each keeping `apart` (or all) of the features an earlier one changes.
 
-    A node keeps some features as they are; its answer is the nearest of all that do. If it changes all that a
-    former answer changes, every admissible answer keeps one of those: these are its children.
+    A node keeps some features as they are; its answer is the nearest of all that do. If that changes too much
+    of what a former answer changes, every admissible answer of the node keeps one feature more of those two
+    have in common: these are its children.
     """
     chosen: list[Answer] = []
     order, seen, unknown = count(), set(), np.inf
@@ -48,7 +49,9 @@ def best_first(reach: Reach, wanted: int) -> list[Answer]:
         _, _, kept, answer = heapq.heappop(heap)
         changed = frozenset(np.flatnonzero(answer.point != reach.x).tolist())
         former = [frozenset(np.flatnonzero(one.point != reach.x).tolist()) for one in chosen]
-        repeats = [features for features in former if features <= changed]
+        repeats = [
+            features & changed for features in former if len(features - changed) < min(apart, len(features))
+        ]
         if not repeats:
             bounds = [answer.bound, unknown, *(item[3].bound for item in heap)]
             chosen.append(answer._replace(bound=min(bounds)))

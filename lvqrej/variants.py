@@ -126,7 +126,14 @@ def _counted(asked: Asked, answers: list[Answer]) -> list[str]:
 
 
 def several(
-    option: Any, theta: float, x: ArrayLike, k: int = 3, *, differ: str = "features", **options: Any
+    option: Any,
+    theta: float,
+    x: ArrayLike,
+    k: int = 3,
+    *,
+    differ: str = "features",
+    apart: int = 1,
+    **options: Any,
 ) -> Any:
     """Return the k best answers that differ: in the features they need, or in the class they lead to.
 
@@ -138,8 +145,11 @@ def several(
     k : int
         The number of answers wanted.
     differ : {"features", "classes"}
-        "features": each answer leaves unchanged at least one of the features that any earlier one changes,
-        and is the nearest such answer. "classes": the nearest answer of each class, nearest class first.
+        "features": each answer leaves unchanged at least `apart` of the features that any earlier one changes
+        (all, if those are fewer), and is the nearest such answer. "classes": the nearest answer of each class,
+        nearest class first.
+    apart : int
+        With the number of features as `apart` no two answers have a feature in common.
     **options
         Those of `explain`; no `target` with "classes".
 
@@ -159,6 +169,7 @@ def several(
     """
     check_choice(differ, "differ", ("features", "classes"))
     wanted = int(check_number(k, "k", low=1, integer=True))
+    other = int(check_number(apart, "apart", low=1, integer=True))
     asked = Asked.of(option, theta, x, **options)
     if differ == "classes":
         if options.get("target") is not None:
@@ -166,7 +177,7 @@ def several(
         answers = one_per_class(asked.one())[:wanted]
         scopes = [" to this class"] * len(answers)
     else:
-        answers = best_first(asked.one(), wanted)
+        answers = best_first(asked.one(), wanted, other)
         scopes = [" with other features than the former" if i else "" for i in range(len(answers))]
     none = [Answer(None, np.inf, np.inf)]
     return asked.result(answers or none, scopes or [""], _plain_reason(asked))

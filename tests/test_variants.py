@@ -225,6 +225,10 @@ def test_several_answers_are_valid_and_different(kind):
         for pair in product(sets[0], sets[1])
     ]
     assert answers.distances[2] == pytest.approx(min(third), rel=2e-3)
+    disjoint = several(option, theta, x, 2, apart=6, **options)
+    assert not set(disjoint[0].changed) & set(disjoint[1].changed)
+    kept = explain(option, theta, x, fixed=list(sets[0]), **options)
+    assert disjoint.distances[1] == pytest.approx(kept.distance, rel=2e-3)
 
 
 def test_several_classes_nearest_first():
