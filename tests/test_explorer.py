@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lvqrej.counterfactual import explain
+from lvqrej.drawing import plane_grid
 from lvqrej.explorer import RANGES, VARIABLE, explorer_data, explorer_options, explorer_script
 from lvqrej.running_example import running_example
 
@@ -98,6 +99,22 @@ def test_the_highest_probability_asks_too_much(example, options):
     high = RANGES["probability"][1]
     assert options["probability"].certainty(example.X).max() < high
     assert not explain(options["probability"], high, example.X[:1], on_infeasible="skip").found[0]
+
+
+def test_what_the_page_tells_its_readers_to_try_is_so(example, options):
+    corner = [[example.limits[0][1], example.limits[1][0]]]
+    accepted = {key: option.accepts(corner, example.threshold(option))[0] for key, option in options.items()}
+    assert accepted == {"similarity": False, "distance": True, "probability": False}
+    reached = options["probability"].probabilities(plane_grid(example.limits, 200)[0]).max(axis=0)
+    assert reached.argmin() == 0
+    both = {}
+    for key in ("similarity", "distance"):
+        option = options[key]
+        result = explain(option, example.threshold(option), plane_grid(example.limits, 40)[0])
+        changed = (result.counterfactuals != result.samples).sum(axis=1)
+        both[key] = (changed == 2).sum() / (changed > 0).sum()
+    assert both["distance"] < 0.1
+    assert both["similarity"] > 0.3
 
 
 def test_scripts_that_the_page_names_are_there():

@@ -33,13 +33,6 @@
       <div class="explorer-plane">
         <canvas role="img"></canvas>
         <button type="button" class="explorer-handle" aria-describedby="explorer-keys"></button>
-        <p id="explorer-keys" class="explorer-hint">Drag the cross or tap the plane; or use the arrow keys, with Shift in larger steps.</p>
-        <div class="explorer-show" role="group" aria-label="Show">
-          <label><input type="checkbox" name="cells" checked>cells</label>
-          <label><input type="checkbox" name="alternatives" checked>other classes</label>
-          <label><input type="checkbox" name="samples">wines</label>
-          <button type="button" class="explorer-reset">Start again</button>
-        </div>
       </div>
       <div class="explorer-panel">
         <p class="explorer-sentence" role="status"></p>
@@ -63,6 +56,15 @@
             <tr><th scope="row">${symbol(data.markers[k], data.palette[k])}${name}</th><td></td>${data.features.map(() => "<td></td>").join("")}</tr>`).join("")}
           </tbody>
         </table>
+      </div>
+      <div class="explorer-tools">
+        <p id="explorer-keys" class="explorer-hint">Drag the cross or tap the plane; or use the arrow keys, with Shift in larger steps.</p>
+        <div class="explorer-show" role="group" aria-label="Show">
+          <label><input type="checkbox" name="cells" checked>cells</label>
+          <label><input type="checkbox" name="alternatives" checked>other classes</label>
+          <label><input type="checkbox" name="samples">wines</label>
+          <button type="button" class="explorer-reset">Start again</button>
+        </div>
       </div>
     </div>`;
 
