@@ -1,0 +1,163 @@
+"""``make print``: the single page, made ready for paper and printed by Chromium as one PDF.
+
+Algorithms and their calls are printed, folded plotting code is not; solutions are. The page numbers of the
+contents are read from a first print, as CSS in Chromium cannot refer to the page of another element.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
+#: A page of paper is as wide as the column on a screen.
+SCALE = 0.85
+LOOK = "font: 8pt sans-serif; text-align: center; width: 100%"
+FOOTER = f'<div style="{LOOK}"><span class="pageNumber"></span></div>'
+
+# What only a screen has goes, what is folded opens, and every link leads to a place on the same page.
+PREPARE = r"""({title, subtitle, root}) => {
+  const article = document.querySelector('article');
+  const gone = '.headerlink, .copybtn, .toggle-button, .tag_hide-input > details.above-input, script, '
+    + '.explorer, #figures-gallery';
+  article.querySelectorAll(gone).forEach(part => part.remove());
+  article.querySelectorAll('details').forEach(part => { part.open = true; });
+  article.querySelectorAll('.toggle-hidden').forEach(part => part.classList.remove('toggle-hidden'));
+  article.querySelectorAll('a[href]').forEach(link => {
+    const href = link.getAttribute('href');
+    if (href.startsWith(root)) link.setAttribute('href', href.slice(href.indexOf('#')));
+  });
+  const entries = [];
+  const entry = (heading, level) => {
+    heading.id = `print-${entries.length}`;
+    entries.push({id: heading.id, text: heading.textContent.trim(), level});
+  };
+  const first = article.querySelector('h1');
+  first.classList.add('chapter');
+  entry(first, 1);
+  for (const start of article.querySelectorAll('[id^="document-"]')) {
+    const heading = start.nextElementSibling?.querySelector('h1, h2');
+    if (!heading) continue;
+    heading.classList.add('chapter');
+    entry(heading, 1);
+    if (!start.id.startsWith('document-notebooks/')) continue;
+    start.nextElementSibling.querySelectorAll(':scope > section > h3').forEach(part => entry(part, 2));
+  }
+  const make = (name, parent, properties = {}) => {
+    const made = Object.assign(document.createElement(name), properties);
+    parent.append(made);
+    return made;
+  };
+  const shell = Object.assign(document.createElement('div'), {className: 'bd-content'});
+  const column = make('div', shell, {className: 'bd-article-container'});
+  const cover = make('div', column, {className: 'print-title'});
+  make('h1', cover, {textContent: title});
+  subtitle.forEach(line => make('p', cover, {textContent: line}));
+  const contents = make('nav', column, {className: 'print-contents bd-article'});
+  make('h2', contents, {textContent: 'Contents'});
+  let list = make('ol', contents), inner;
+  for (const {id, text, level} of entries) {
+    if (level === 1) inner = null;
+    const parent = level === 1 ? list : (inner ??= make('ol', list.lastElementChild));
+    const link = make('a', make('li', parent), {textContent: text, href: `#${id}`});
+    make('span', link);
+  }
+  column.append(article);
+  document.body.replaceChildren(shell);
+  return entries.map(({id}) => id);
+}"""
+NUMBER = """pages => document.querySelectorAll('.print-contents a').forEach(link => {
+  link.dataset.page = pages[link.getAttribute('href').slice(1)] ?? '';
+})"""
+
+
+def chromium() -> str:
+    """Return the path of a Chromium."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        raise SystemExit(f"make print needs Chromium: none of {', '.join(BROWSERS)} is on the PATH")
+    return found
+
+
+def pages_of(pdf: bytes) -> dict[str, int]:
+    """Return the page, from 1, of every named place of a PDF written by Chromium."""
+    text = pdf.decode("latin-1")
+    objects = {int(number): body for number, body in re.findall(r"(?s)(\d+) 0 obj\n(.*?)\nendobj", text)}
+
+    def leaves(number: int) -> list[int]:
+        body = objects[number]
+        kids = re.search(r"/Kids\s*\[(.*?)\]", body, re.DOTALL)
+        if kids is None or "/Type /Pages" not in body:
+            return [number]
+        return [leaf for kid in re.findall(r"(\d+) 0 R", kids[1]) for leaf in leaves(int(kid))]
+
+    catalog = next(body for body in objects.values() if "/Type /Catalog" in body)
+    tree = int(re.search(r"/Pages (\d+) 0 R", catalog)[1])  # type: ignore[index]  # every catalog has pages
+    number_of = {leaf: number for number, leaf in enumerate(leaves(tree), start=1)}
+    places = re.findall(r"/(print-\d+)\s*\[(\d+) 0 R /XYZ", text)
+    return {name: number_of[int(leaf)] for name, leaf in places}
+
+
+def printed(page: Page) -> bytes:
+    """Print the page as it is."""
+    return page.pdf(
+        scale=SCALE,
+        prefer_css_page_size=True,
+        print_background=True,
+        display_header_footer=True,
+        header_template="<span></span>",
+        footer_template=FOOTER,
+        outline=True,
+        tagged=True,
+    )
+
+
+def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: str) -> int:
+    """Print the single page of `site` to `target`; return the number of pages."""
+    # Its style sheets and figures are named as from the folder above the page's.
+    whole = site / "book.html"
+    shutil.copyfile(site / root, whole)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page(color_scheme="light")
+        page.set_default_timeout(600_000)
+        page.goto(whole.resolve().as_uri())
+        page.evaluate("() => window.MathJax?.startup?.promise")
+        words: dict[str, Any] = {"title": title, "subtitle": subtitle, "root": root}
+        page.evaluate(PREPARE, words)
+        page.add_style_tag(path=str(ROOT / "book" / "_static" / "print.css"))
+        page.emulate_media(media="print")
+        page.evaluate(NUMBER, pages_of(printed(page)))
+        result = printed(page)
+        browser.close()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(result)
+    return result.count(b"/Type /Page\n") + result.count(b"/Type /Page ")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("site", type=Path, help="the folder of the single page")
+    parser.add_argument("target", type=Path, help="the PDF to write")
+    given = parser.parse_args(arguments)
+    source = Path(os.getcwd())
+    settings = yaml.safe_load((source / "_config.yml").read_text(encoding="utf-8"))
+    root = yaml.safe_load((source / "_toc.yml").read_text(encoding="utf-8"))["root"]
+    subtitle = [settings["author"], str(settings["copyright"]), settings["html"]["extra_footer"]]
+    pages = print_book(given.site, given.target, settings["title"], subtitle, f"{root}.html")
+    print(f"{pages} pages: {given.target}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""`make print` on a book of two pages: one PDF with contents, page numbers, bookmarks and drawings."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browser import chromium
+from test_build import PAGE, ROOT, Book
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import print_book
+
+SECOND = """# Another page
+
+## A section
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+plotting = "folded code"
+```
+
+```{code-cell} ipython3
+algorithm = "visible code"
+```
+
+````{prf:theorem} A claim
+:label: thm-claim
+It holds, see {eq}`eq-claim`.
+
+```{math}
+:label: eq-claim
+r(x) \\ge \\theta
+```
+````
+
+```{exercise}
+:label: ex-claim
+Prove {prf:ref}`thm-claim`.
+```
+
+````{solution} ex-claim
+:class: dropdown
+The folded solution.
+````
+"""
+
+
+def commands():
+    """Return the two commands of `make print`."""
+    recipe = re.search(r"^print:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE).group(1)
+    folder = Path(sys.executable).parent
+    return [line.strip().replace("$(BIN)", str(folder)).split() for line in recipe.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    with chromium():
+        pass  # without a browser, skip
+    book = Book(tmp_path_factory.mktemp("printed"))
+    book.write("_toc.yml", "format: jb-book\nroot: notebooks/page\nchapters:\n- file: notebooks/second\n")
+    book.write("notebooks/second.md", PAGE.split("# A page")[0] + SECOND)
+    environment = {**os.environ, "PYTHONPATH": str(book.folder), "NO_COLOR": "1"}
+    for command in commands():
+        result = subprocess.run(
+            command, cwd=book.folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+    book.said = result.stdout
+    return book
+
+
+def test_the_pdf_has_pages_bookmarks_and_no_pixels(book):
+    (pdf,) = (book.folder / "_build").glob("*.pdf")
+    content = pdf.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/Outlines" in content
+    assert b"/StructTreeRoot" in content
+    assert b"/Subtype /Image" not in content
+    pages = print_book.pages_of(content)
+    assert pages == {"print-0": 3, "print-1": max(pages.values()), "print-2": max(pages.values())}
+    assert f"{max(pages.values())} pages: _build/{pdf.name}" in book.said
+
+
+def test_the_page_is_ready_for_paper(book):
+    site = book.folder / "_build" / "singlehtml"
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto((site / "book.html").as_uri())
+        page.evaluate("() => window.MathJax?.startup?.promise")
+        words = {"title": "Title", "subtitle": ["Author"], "root": "notebooks/page.html"}
+        page.evaluate(print_book.PREPARE, words)
+        page.evaluate(print_book.NUMBER, {"print-0": 3, "print-1": 5})
+        text = page.inner_text("body")
+        entries = page.locator(".print-contents a").all()
+        assert [(entry.inner_text(), entry.get_attribute("data-page")) for entry in entries] == [
+            ("A page", "3"),
+            ("Another page", "5"),
+            ("A section", ""),
+        ]
+        assert "visible code" in text
+        assert "The folded solution." in text
+        assert "Theorem 1" in text
+        assert "folded code" not in text
+        assert page.locator("article img[src$='.svg']").count() == 1
+        lost = page.evaluate(
+            "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href').slice(1))"
+            ".filter(id => id && !document.getElementById(id))"
+        )
+        assert lost == []
