@@ -110,8 +110,8 @@
   function tell() {
     const {option, theta, x} = state, found = answer.nearest;
     const said = text.sentence(option, data, answer, word => `<em>${word}</em>`);
-    const [verdict, ...rest] = capital(said).split(/(?<=^\w+)\b/);
-    find(".explorer-sentence").innerHTML = `<strong>${verdict}</strong>${rest.join("")}.`;
+    const [, verdict, rest] = capital(said).match(/^(\w+)(.*)$/);
+    find(".explorer-sentence").innerHTML = `<strong>${verdict}</strong>${rest}.`;
     place.dataset.accepted = answer.accepted;
     tellChanges(option, found);
     tellClasses();
