@@ -7,12 +7,14 @@ downloads the picture itself takes its place, with the caption below it, and a t
 from __future__ import annotations
 
 import base64
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from jupyter_cache import get_cache
+from nbformat.v4 import new_output
 from sphinx.application import Sphinx
 
 SHOWN = re.compile(r"::::\{(?P<kind>figure|table)\}(?P<argument>[^\n]*)\n(?P<rest>.*)\n::::\n?", re.DOTALL)
@@ -22,14 +24,22 @@ Output = dict[str, Any]
 
 
 def make_self_contained(app: Sphinx, error: Exception | None) -> None:
-    """Rewrite the notebooks that the theme offers for download."""
-    if error is None and app.builder.name == "html":
-        for file in (Path(app.outdir) / "_sources").rglob("*.ipynb"):
-            notebook = json.loads(file.read_text(encoding="utf-8"))
-            for cell in notebook["cells"]:
-                if cell["cell_type"] == "code":
-                    cell["outputs"] = [part for output in cell["outputs"] for part in self_contained(output)]
-            file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Rewrite the notebooks that the theme offers for download.
+
+    MyST-NB writes them without any output if the notebook was executed in an earlier build: the outputs are
+    always taken from the cache of executed notebooks.
+    """
+    if error is not None or app.builder.name != "html":
+        return
+    executed = get_cache(app.config.nb_execution_cache_path)
+    for page in app.env.found_docs:
+        file = Path(app.outdir) / "_sources" / f"{page}.ipynb"
+        if file.exists():
+            _, notebook = executed.merge_match_into_notebook(nbformat.read(file, as_version=4))
+            for cell in notebook.cells:
+                if cell.cell_type == "code":
+                    cell.outputs = [part for output in cell.outputs for part in self_contained(output)]
+            nbformat.write(notebook, file)
 
 
 def self_contained(output: Output) -> list[Output]:
@@ -38,25 +48,19 @@ def self_contained(output: Output) -> list[Output]:
     found = SHOWN.fullmatch(text)
     if found is None:
         return [output]
-    options, _, body = found["rest"].partition("\n\n")
+    argument, body = found["argument"].strip(), found["rest"].partition("\n\n")[2]
     if found["kind"] == "table":
-        caption = found["argument"]
-        return [_markdown(f"*{_without_roles(caption)}*\n\n{body}")]
-    name = re.search(r":name: (\S+)", options)
-    picture = Path(os.environ["LVQREJ_EXPORT"]) / f"{name[1]}.png" if name else Path()
+        return [_markdown(f"*{_without_roles(argument)}*\n\n{body}")]
+    picture = Path(os.environ["LVQREJ_EXPORT"]) / Path(argument).with_suffix(".png").name
     data = {
         "image/png": base64.b64encode(picture.read_bytes()).decode(),
         "text/plain": output["data"]["text/plain"],
     }
-    return [{"output_type": "display_data", "metadata": {}, "data": data}, _markdown(_without_roles(body))]
+    return [new_output("display_data", data), _markdown(_without_roles(body))]
 
 
 def _markdown(text: str) -> Output:
-    return {
-        "output_type": "display_data",
-        "metadata": {},
-        "data": {"text/markdown": text, "text/plain": text},
-    }
+    return new_output("display_data", {"text/markdown": text, "text/plain": text})
 
 
 def _without_roles(text: str) -> str:
