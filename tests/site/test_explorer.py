@@ -22,7 +22,7 @@ THRESHOLDS = {
     "probability": (0.6, 0.8526, 0.94),
 }
 #: Points along each axis: the certified search takes a hundred times longer than the exact ones.
-ALONG = {"similarity": 7, "distance": 7, "probability": 4}
+ALONG = {"similarity": 6, "distance": 6, "probability": 4}
 CASES = [(key, theta) for key, thetas in THRESHOLDS.items() for theta in thetas]
 TOLERANCE = 1e-6
 NUMBER = re.compile(r"-?\d[\d.e-]*")
