@@ -31,6 +31,8 @@ Mask = NDArray[np.bool_]
 
 #: The relative gap aimed at; that of the probabilistic certainty's own search is larger.
 _GAP, _JOINT_GAP = 1e-6, 2e-3
+#: The number of relaxations solved unless told otherwise.
+_EFFORT, _JOINT_EFFORT = 60, 8
 #: As many corners give a node its bound; of the probabilistic certainty, whose answers take longer, fewer.
 _CORNERS, _JOINT_CORNERS = 64, 2
 #: How often the budgets of a cell of the probabilistic certainty are read again at its nearest point.
@@ -58,11 +60,11 @@ class Node(NamedTuple):
     wrong: Mask
 
 
-def practicable(reach: Reach, practice: Practice, effort: int) -> Answer:
+def practicable(reach: Reach, practice: Practice, effort: int | None = None) -> Answer:
     """Return the nearest answer that stands the practice, with what is proven after `effort` relaxations."""
     problem = _Problem(reach, practice)
-    gap = _JOINT_GAP if problem.joint else _GAP
-    found = branch_and_bound(problem, gap, effort)
+    gap, usual = (_JOINT_GAP, _JOINT_EFFORT) if problem.joint else (_GAP, _EFFORT)
+    found = branch_and_bound(problem, gap, usual if effort is None else effort)
     if found.answer is None:
         return Answer(None, np.inf, found.bound)
     return found.answer._replace(bound=min(found.bound, found.value))
@@ -228,7 +230,7 @@ class _Problem:
 
 
 def why_impracticable(
-    reach: Reach, answer: Answer, *, practice: Practice, effort: int, with_limit: bool
+    reach: Reach, answer: Answer, *, practice: Practice, effort: int | None, with_limit: bool
 ) -> str:
     """Name what makes a change impossible to carry out: dropping it would allow one."""
     plain = reach.answer(reach.lower, reach.upper)
@@ -249,7 +251,7 @@ def why_impracticable(
             names = ", ".join(required.names[k] for k in required.features_of(group))
             helpful.append(f"{group} of {names}" if names else group)
     proven = answer.bound >= FAR * plain.distance
-    found = "there is no change" if proven else f"no change was found after {effort} relaxations"
+    found = "there is no change" if proven else "no change was found"
     instead = ", or without ".join(helpful) or " and ".join(words)
     given_words = ", ".join([*words, *required.groups()])
     return f"with {given_words} {found} that can be carried out; one exists without {instead}"

@@ -145,9 +145,9 @@ def several(
     k : int
         The number of answers wanted.
     differ : {"features", "classes"}
-        "features": each answer leaves unchanged at least `apart` of the features that any earlier one changes
-        (all, if those are fewer), and is the nearest such answer. "classes": the nearest answer of each class,
-        nearest class first.
+        "features": each answer leaves unchanged at least `apart` of the features any earlier one changes
+        (all, if those are fewer), and is the nearest such answer. "classes": the nearest answer of each
+        class, nearest class first.
     apart : int
         With the number of features as `apart` no two answers have a feature in common.
     **options
@@ -191,7 +191,7 @@ def robust(
     error: Any = None,
     least: Any = None,
     integers: Any = (),
-    effort: int = 60,
+    effort: int | None = None,
     **options: Any,
 ) -> Any:
     """Explain by changes that can be carried out: with errors, by steps that matter, in whole numbers.
@@ -209,8 +209,9 @@ def robust(
         The smallest change that matters: smaller ones are not proposed.
     integers : list of features
         Features whose values are whole numbers, in X as in the answer.
-    effort : int
-        Number of relaxations solved, per sample. If it runs out, `lower_bound` says what is proven.
+    effort : int, optional
+        Number of relaxations solved, per sample; 60 if None, 8 if each is itself a branch and bound (three or
+        more probabilities). If it runs out, `lower_bound` says what is proven.
     **options
         Those of `explain`. They are asked of the intended value, acceptance of all that errors make of it.
 
@@ -244,7 +245,7 @@ def robust(
         raise ValueError(
             f"X must hold whole numbers in the features of integers; found {found[found % 1 != 0][0]}"
         )
-    tries = int(check_number(effort, "effort", low=1, integer=True))
+    tries = None if effort is None else int(check_number(effort, "effort", low=1, integer=True))
     answers = asked.each(partial(practicable, practice=practice, effort=tries))
     scope = " that can be carried out so"
     reason = partial(
