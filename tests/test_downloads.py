@@ -99,7 +99,7 @@ def test_citations_name_the_work_the_figure_and_its_address():
         "authors": [{"name": "Us"}],
         "date-released": "2026-11-16",
         "title": "The book",
-        "version": "1.0",
+        "version": "1",
     }
     record = {"page": "notebooks/page", "id": "fig-line"}
     text, bibtex = gallery.citations(record, "Figure 1.1", "A line", source, "https://host/")
