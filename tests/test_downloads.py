@@ -47,7 +47,7 @@ def book(tmp_path, monkeypatch):
     get_cache(str(cache)).cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
     return SimpleNamespace(
         builder=SimpleNamespace(name="html"),
-        config=SimpleNamespace(nb_execution_cache_path=str(cache)),
+        config=SimpleNamespace(nb_execution_cache_path=str(cache), nb_execution_mode="cache"),
         env=SimpleNamespace(found_docs={"page", "prose"}),
         outdir=str(tmp_path),
         file=target,
@@ -65,6 +65,12 @@ def test_a_download_has_the_outputs_of_the_cache_and_shows_them_anywhere(book):
         assert caption.data["text/markdown"] == "See key."
         assert table.data["text/markdown"] == "*Two numbers, fig-line*\n\n| a |\n| ---: |\n| 1 |"
         assert printed.text == "printed\n"
+
+
+def test_without_execution_a_download_is_as_the_chapter_is(book):
+    book.config.nb_execution_mode = "off"
+    notebook_downloads.make_self_contained(book, None)
+    assert nbformat.read(book.file, as_version=4).cells[1].outputs == []
 
 
 @pytest.mark.parametrize(("builder", "error"), [("singlehtml", None), ("html", ValueError("failed"))])

@@ -35,7 +35,9 @@ def make_self_contained(app: Sphinx, error: Exception | None) -> None:
     for page in app.env.found_docs:
         file = Path(app.outdir) / "_sources" / f"{page}.ipynb"
         if file.exists():
-            _, notebook = executed.merge_match_into_notebook(nbformat.read(file, as_version=4))
+            notebook = nbformat.read(file, as_version=4)
+            if app.config.nb_execution_mode == "cache":
+                _, notebook = executed.merge_match_into_notebook(notebook)
             for cell in notebook.cells:
                 if cell.cell_type == "code":
                     cell.outputs = [part for output in cell.outputs for part in self_contained(output)]
