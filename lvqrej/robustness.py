@@ -127,6 +127,12 @@ class _Problem:
         z, x, practice = relaxed.point, self.x, self.practice
         delta = np.abs(z - x)
         cost = delta * self.reach.required.weights
+        unaware = (delta > 0) & (practice.error > 0) & ~node.wrong
+        if unaware.any():
+            k = int((cost * unaware).argmax())
+            wrong = node.wrong.copy()
+            wrong[k] = True
+            return [node._replace(wrong=wrong), self._cut(node, k, x[k], x[k])]
         fraction = np.abs(z - np.round(z)) * practice.whole
         if fraction.any():
             k = int(fraction.argmax())
@@ -137,12 +143,6 @@ class _Problem:
             m = practice.least[k]
             up, down = self._cut(node, k, lower=x[k] + m), self._cut(node, k, upper=x[k] - m)
             return [self._cut(node, k, x[k], x[k]), up, down]
-        unaware = (delta > 0) & (practice.error > 0) & ~node.wrong
-        if unaware.any():
-            k = int((cost * unaware).argmax())
-            wrong = node.wrong.copy()
-            wrong[k] = True
-            return [node._replace(wrong=wrong), self._cut(node, k, x[k], x[k])]
         return []
 
     @staticmethod
