@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.budgets import Rivals, log_kappa, rivals_of
+from lvqrej.budgets import Classes, Rivals, flattened, log_kappa, rivals_of
 from lvqrej.cells import Cells
 from lvqrej.certainty import separations
 from lvqrej.joint_cells import EFFORT, GAP, JointCells
@@ -21,6 +21,8 @@ class Pairs(NamedTuple):
     """The pairwise models as arrays, whatever the threshold: what each class asks, metrics and sites."""
 
     classes: list[Rivals]
+    flat: Classes
+    descents: dict[bytes, tuple[float, Floats]]  # what `JointCells` remembers
     metrics: Floats  # (M, k, d), padded with rows of zeros
     sites: Floats  # (S, d)
     site_metric: Ints  # (S,)
@@ -39,7 +41,7 @@ def pairs_of(
     for m, model in enumerate(parts):
         metrics[m, : len(model.L)] = model.L
     sites = np.vstack([model.prototypes for model in parts])
-    return Pairs(rivals, metrics, sites, np.repeat(np.arange(len(parts)), sizes))
+    return Pairs(rivals, flattened(rivals), {}, metrics, sites, np.repeat(np.arange(len(parts)), sizes))
 
 
 def joint_cells(
@@ -49,20 +51,18 @@ def joint_cells(
     K = len(option.classes)
     if K == 2:
         theta = max(theta, 0.5)  # of two probabilities that add up to 1 the larger is at least 1/2
-        union = _two_classes(*pairs, theta)
+        union = _two_classes(pairs, theta)
         if union is not None:
             return union
     labels = tuple(range(K)) if theta < 1 else ()
     return JointCells(option, theta, *pairs, labels, gap=gap, effort=effort)
 
 
-def _two_classes(
-    classes: list[Rivals], metrics: Floats, sites: Floats, site_metric: Ints, theta: float
-) -> Cells | None:
+def _two_classes(pairs: Pairs, theta: float) -> Cells | None:
     """Return the cells of two classes, one per target; None if a score below 0 is enough (no ball)."""
     rows: list[tuple[int, int, float]] = []
     start, labels = [0], []
-    for label, of in enumerate(classes):
+    for label, of in enumerate(pairs.classes):
         least = -2.0 if of.constant <= np.exp(log_kappa(theta)) else 2.0
         if len(of.a):
             least = float((of.beta[0] - log_kappa(theta)) / of.a[0])
@@ -80,9 +80,9 @@ def _two_classes(
             labels.append(label)
     table = np.array(rows, dtype=float).reshape(-1, 3)
     return Cells(
-        metrics=metrics,
-        sites=sites,
-        site_metric=site_metric,
+        metrics=pairs.metrics,
+        sites=pairs.sites,
+        site_metric=pairs.site_metric,
         near=table[:, 0].astype(np.int64),
         far=table[:, 1].astype(np.int64),
         alpha=1 + table[:, 2],
@@ -90,5 +90,5 @@ def _two_classes(
         gamma=np.zeros(len(table)),
         start=np.array(start, dtype=np.int64),
         labels=np.array(labels, dtype=np.int64),
-        site_names=[f"prototype {k}" for k in range(len(sites))],
+        site_names=[f"prototype {k}" for k in range(len(pairs.sites))],
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lvqrej._compiled import compiled
 from lvqrej.newton import advance, evaluate, factorise, start
-from lvqrej.programs import Convex, certificate, in_units, scale_of
+from lvqrej.programs import Convex, certificate, in_units, put, scale_of
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)
@@ -71,7 +71,10 @@ def interior_point(
         for c in range(m):
             worst = max(worst, T.value[c])
         best = max(best, certificate(G, P, T.beta, T.z[first:last], T.z[last], lo, hi, eps))
-        beta[:], y[:], lam[:], violation = T.beta, T.y, T.z[first:last], worst
+        put(T.beta, beta)
+        put(T.y, y)
+        put(T.z[first:last], lam)
+        violation = worst
         solved = max(length - best, product) <= tolerance * length and worst <= tolerance
         if solved or best >= min(cutoff / unit, _EMPTY) or product < 1e-15 * count:
             break

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.branching import branch_and_bound
-from lvqrej.budgets import Rivals, log_kappa
+from lvqrej.batches import Batch, cell_around, search, seen_by
+from lvqrej.budgets import Classes, Rivals, log_kappa, share
 from lvqrej.calibration import price_combination
 from lvqrej.cells import Ball, Cells, HalfSpace
-from lvqrej.joint import Answer, View
-from lvqrej.normalized import NormalizedProblem
-from lvqrej.programs import Convex, without_budgets
+from lvqrej.comparing import asked_by
+from lvqrej.programs import without_budgets
 from lvqrej.projection import nearest_points
-from lvqrej.restricting import JointProblem
+from lvqrej.restricting import sparse
 from lvqrej.search import CONE, NONE, START, Found, nothing_found
-from lvqrej.starts import LADDER
+from lvqrej.starts import LADDER, by_descent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,8 +30,10 @@ _PATIENCE = 20
 #: Multiples of a change tried first, by their distance from 1, and parts of an interval around a guess.
 _NEARBY = 10.0 ** np.arange(-2, -16, -1)
 _AROUND = np.array([-1e-1, -1e-3, -1e-5, -1e-7, 0.0, 1e-7, 1e-5, 1e-3, 1e-1])
-#: Relative size below which a change is taken for zero.
-_ZERO = 3e-6
+#: Multiples of a change that the option is asked about, those of a batch together.
+_ONCE, _STRETCHES = np.ones(1), 1 + 2.0**-52 * 4.0 ** np.arange(20)
+#: The number of descents on the doubt that are remembered, whatever the threshold.
+_REMEMBERED = 256
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 _SMALLEST = 1e-6
 #: How often the threshold is adapted where acceptance asks for something else than p(i | x) >= theta.
@@ -49,6 +50,10 @@ class JointCells:
         It has the last word on whether an input is accepted.
     theta : float
     classes : list of Rivals
+    flat : Classes
+        The same, as flat arrays.
+    descents : dict
+        Where the doubt is least, by class and sample, once it has been looked for.
     metrics : ndarray of shape (M, k, d)
     sites : ndarray of shape (S, d), site_metric : ndarray of shape (S,)
     labels : tuple of int
@@ -66,6 +71,8 @@ class JointCells:
     option: Any
     theta: float
     classes: list[Rivals]
+    flat: Classes
+    descents: dict[bytes, tuple[float, Floats]]
     metrics: Floats
     sites: Floats
     site_metric: Ints
@@ -74,6 +81,7 @@ class JointCells:
     extra: tuple[Ball | HalfSpace, ...] = ()
     gap: float = GAP
     effort: int = EFFORT
+    _hopeless: set[bytes] = field(init=False, default_factory=set)
 
     def with_label(self, label: int) -> JointCells:
         """Return the part accepted as the class of this index."""
@@ -100,52 +108,114 @@ class JointCells:
     ) -> Found:
         """Return the nearest points with lower <= x <= upper, as `nearest_points` does for `Cells`."""
         found = nothing_found(*X.shape)
-        M = self.metrics / weights
-        balls = [piece for piece in self.extra if isinstance(piece, Ball)]
-        G = np.array([L.T @ L for L in [*M, *(ball.L / weights for ball in balls)]])
-        for i in range(len(X)):
-            self._one(i, X[i], weights, lower[i], upper[i], rounding, M, G, found)
+        batch = self._batch(X, weights, lower, upper)
+        keys = [b"".join(row.tobytes() for row in rows) for rows in zip(X, lower, upper, strict=True)]
+        rows = np.array([i for i, key in enumerate(keys) if key not in self._hopeless], dtype=np.int64)
+        if self._shifting:
+            some = np.array([self._shifted(int(i), batch, rounding, found) for i in rows], dtype=bool)
+        else:
+            value, label, beta, bound = self._searched(batch, rows, self.theta)
+            found.bounds[rows] = bound if self.theta >= _SMALLEST else 0.0
+            some = value < np.inf
+            self._settle_all(batch, rows[some], label[some], beta[some], rounding, found)
+        self._hopeless.update(keys[i] for i in rows[~some])
         return found
 
-    def _one(
-        self,
-        i: int,
-        x: Floats,
-        weights: Floats,
-        lower: Floats,
-        upper: Floats,
-        rounding: float,
-        M: Floats,
-        G: Floats,
-        found: Found,
-    ) -> None:
-        """Answer sample i: nearest points of p(i | x) >= theta', until theta' is what acceptance asks for."""
-        view = self._view(x, weights, lower, upper, M, G)
-        theta, best = self.theta, np.inf
+    def _searched(
+        self, batch: Batch, rows: Ints, theta: float, known: float = np.inf
+    ) -> tuple[Floats, Ints, Floats, Floats]:
+        """Search for p(i | x) >= theta: lengths, classes and changes of answers, lower bounds.
+
+        With a known length only the bound for the normalised certainty is sought.
+        """
+        limit, labels = log_kappa(min(max(theta, _SMALLEST), 1.0)), np.array(self.labels, dtype=np.int64)
+        fixed = (self.flat, labels, limit, self.gap, self.effort, _PATIENCE, LADDER)
+        start = (-1, np.inf, np.zeros(batch.X.shape[1]))
+        value, label, beta, bound, nodes = search(batch, rows, *fixed, start, known, known == np.inf)
+        for i in np.flatnonzero(nodes < 0):  # no answer along one feature
+            start = self._descended(batch, int(rows[i]), limit)
+            one = search(batch, rows[i : i + 1], *fixed, start, np.inf, True)
+            value[i], label[i], beta[i], bound[i] = (column[0] for column in one[:4])
+        return value, label, beta, bound
+
+    def _descended(self, batch: Batch, i: int, limit: float) -> tuple[int, float, Floats]:
+        """Return the shortest of the classes' first answers by descent on the doubt; label -2 if none is.
+
+        The doubt's minimum is that of any threshold: it is found once.
+        """
+        seen = seen_by(batch, i)
+        best = (-2, np.inf, np.zeros(len(seen.lo)))
+        parts = (batch.X[i], batch.weights, seen.lo, seen.hi)
+        for label in self.labels:
+            asked = asked_by(self.flat, label, limit)
+            if not len(asked.a) or not share(np.ones(len(asked.a)), asked.a, asked.b).sum() <= asked.total:
+                continue
+            key = b"".join([label.to_bytes(4), *(part.tobytes() for part in parts)])
+            if key not in self.descents:
+                if len(self.descents) >= _REMEMBERED:
+                    self.descents.clear()
+                doubt, beta = by_descent(asked, seen)
+                self.descents[key] = doubt + limit, beta
+            doubt, beta = self.descents[key]
+            length = float(np.abs(beta).sum())
+            if doubt - limit <= np.log(asked.total) and length < best[1]:
+                best = (label, length, beta)
+        return best
+
+    def _shifted(self, i: int, batch: Batch, rounding: float, found: Found) -> bool:
+        """Answer sample i: nearest points of p(i | x) >= theta', until theta' is what acceptance asks for.
+
+        Returns whether there is any such point.
+        """
+        theta, best, row = self.theta, np.inf, np.array([i])
+        lower, upper, weights = batch.lower[i], batch.upper[i], batch.weights
         found.bounds[i] = 0.0
-        for attempt in range(_ATTEMPTS if self._shifting else 1):
+        some = False
+        for attempt in range(_ATTEMPTS):
             theta = min(max(theta, _SMALLEST), 1.0)
-            problem = JointProblem(self.classes, self.labels, log_kappa(theta), view, self.gap)
-            minimum = branch_and_bound(problem, self.gap, self.effort, _PATIENCE)
+            value, label, beta, bound = self._searched(batch, row, theta)
             if attempt == 0 and not self._normalized:
-                found.bounds[i] = minimum.bound if self.theta >= _SMALLEST else 0.0
-            if minimum.answer is None:
+                found.bounds[i] = bound[0] if self.theta >= _SMALLEST else 0.0
+            if value[0] == np.inf:
                 if not self._normalized or best < np.inf:
                     break
                 theta *= 0.7  # less than theta may do where the other probabilities are small
                 continue
-            answer: Answer = minimum.answer
-            settled = self._settled(problem, answer, x, weights, lower, upper, rounding)
-            best = self._kept(i, found, best, answer.label, *settled)
-            asked = self._asked(np.clip(x + answer.beta / weights, lower, upper), answer.label)
+            some = True
+            settled = self._settled(batch, i, theta, int(label[0]), beta[0], rounding)
+            best = self._kept(i, found, best, int(label[0]), *settled)
+            point = np.clip(batch.X[i] + beta[0] / weights, lower, upper)
+            asked = self._asked(point, int(label[0]))
             if abs(asked - theta) <= 1e-6 * theta:
                 break
             theta = asked if attempt < _ATTEMPTS - 2 or best < np.inf else 0.5 * (1 + 1e-9)
-        if self._shifting:
-            best = self._kept(i, found, best, *self._scanned(x, weights, lower, upper))
+        best = self._kept(i, found, best, *self._scanned(batch.X[i], weights, lower, upper))
         if self._normalized:
-            proven = NormalizedProblem(best, self.classes, self.labels, log_kappa(self.theta), view, self.gap)
-            found.bounds[i] = branch_and_bound(proven, self.gap, self.effort).bound
+            found.bounds[i] = self._searched(batch, row, self.theta, best)[3][0] if best < np.inf else 0.0
+        return some or best < np.inf
+
+    def _settle_all(
+        self, batch: Batch, rows: Ints, label: Ints, beta: Floats, rounding: float, found: Found
+    ) -> None:
+        """Keep the answers of some samples, stretched by a few last digits until the option accepts them."""
+        pending = np.arange(len(rows)) if not self.extra else np.empty(0, dtype=np.int64)
+        deltas, done = beta / batch.weights, np.zeros(len(rows), dtype=bool)
+        for scales in (_ONCE, _STRETCHES):
+            many = np.repeat(pending, len(scales))
+            tried = deltas[many] * np.tile(scales, len(pending))[:, None]
+            points = np.clip(batch.X[rows[many]] + tried, batch.lower[rows[many]], batch.upper[rows[many]])
+            good = self._accepts(points, self.option.certainty(points)) if len(points) else many > 0
+            good = good.reshape(len(pending), len(scales))
+            first = np.flatnonzero(good.any(axis=1))
+            deltas[pending[first]] *= scales[good[first].argmax(axis=1)][:, None]
+            done[pending[first]] = True
+            pending = np.flatnonzero(~done)
+        lengths = np.abs(deltas * batch.weights).sum(axis=1)
+        for k, i in enumerate(rows):
+            path = CONE if lengths[k] > 0 else START
+            answer = (deltas[k], float(lengths[k]), path) if done[k] else None
+            answer = answer or self._settled(batch, int(i), self.theta, int(label[k]), beta[k], rounding)
+            self._kept(int(i), found, np.inf, int(label[k]), *answer)
 
     @staticmethod
     def _kept(
@@ -197,22 +267,14 @@ class JointCells:
         return float(max(asked, rivals * (1 + 1e-9)))
 
     def _settled(
-        self,
-        problem: JointProblem,
-        answer: Answer,
-        x: Floats,
-        weights: Floats,
-        lower: Floats,
-        upper: Floats,
-        rounding: float,
+        self, batch: Batch, i: int, theta: float, label: int, beta: Floats, rounding: float
     ) -> tuple[Floats, float, int]:
         """Return the change to the last digits, its length and the path to it."""
-        delta = self._on_the_boundary(
-            x, problem.stretched(answer, sparse(answer.beta)) / weights, lower, upper
-        )
+        x, weights, lower, upper = batch.X[i], batch.weights, batch.lower[i], batch.upper[i]
+        delta = self._on_the_boundary(x, sparse(beta) / weights, lower, upper)
         if delta is not None:
             return delta, float(np.abs(delta * weights).sum()), CONE if delta.any() else START
-        cells = self._cells(problem, answer, x, weights, rounding)
+        cells = self._cells(batch, i, theta, label, beta, rounding)
         one = nearest_points(cells, x[None], weights, lower[None], upper[None], rounding, rounding)
         point = np.clip(x + one.deltas, lower, upper)
         accepted = self._accepts(point, self.option.certainty(point))[0]
@@ -264,57 +326,51 @@ class JointCells:
             first = int(np.concatenate([[False], good, [True]]).argmax())
         return np.asarray(scales[first] * delta)
 
-    def _view(self, x: Floats, weights: Floats, lower: Floats, upper: Floats, M: Floats, G: Floats) -> View:
-        """Return the sites as the sample sees them."""
-        difference = self.sites - x
-        u = np.empty_like(difference)
-        squares = np.empty(len(u))
-        for m in range(len(M)):
-            mine = self.site_metric == m
-            z = difference[mine] @ self.metrics[m].T
-            u[mine], squares[mine] = z @ M[m], (z**2).sum(axis=1)
-        extra = self._extra(x, weights)
-        diagonal = np.einsum("mii->mi", G).copy()
-        return View(
-            u, squares, self.site_metric, G, diagonal, (lower - x) * weights, (upper - x) * weights, extra
-        )
-
-    def _extra(self, x: Floats, weights: Floats) -> Convex:
-        """Return the further constraints as the sample sees them."""
-        n, d = len(self.extra), len(x)
-        metric, s, C = np.full(n, -1, dtype=np.int64), np.zeros(n), np.empty((n, d))
-        g, size, reach = np.empty(n), np.empty(n), np.zeros(n)
-        balls = 0
-        for i, piece in enumerate(self.extra):
+    def _batch(self, X: Floats, weights: Floats, lower: Floats, upper: Floats) -> Batch:
+        """Return the samples with all that they share."""
+        balls = [piece for piece in self.extra if isinstance(piece, Ball)]
+        factors = [*(self.metrics / weights), *(ball.L / weights for ball in balls)]
+        G = np.array([M.T @ M for M in factors])
+        (n, d), e = X.shape, len(self.extra)
+        metric, s, C = np.full(e, -1, dtype=np.int64), np.zeros(e), np.empty((n, e, d))
+        g, size, reach = np.empty((n, e)), np.empty((n, e)), np.zeros((n, e))
+        for k, piece in enumerate(self.extra):
             if isinstance(piece, Ball):
-                z = piece.L @ (piece.centre - x)
-                metric[i], s[i], C[i] = len(self.metrics) + balls, 1.0, (z @ piece.L) / weights
-                g[i], size[i] = z @ z - piece.radius**2, z @ z + piece.radius**2
-                reach[i] = np.sqrt(z @ z)
-                balls += 1
+                z = (piece.centre - X) @ piece.L.T
+                squares = (z**2).sum(axis=1)
+                metric[k], s[k], C[:, k] = (
+                    len(self.metrics) + balls.index(piece),
+                    1.0,
+                    (z @ piece.L) / weights,
+                )
+                g[:, k], size[:, k] = squares - piece.radius**2, squares + piece.radius**2
+                reach[:, k] = np.sqrt(squares)
             else:
-                terms = piece.normal * x
-                C[i] = 0.5 * piece.normal / weights
-                g[i], size[i] = -(terms.sum() + piece.offset), np.abs(terms).sum() + abs(piece.offset)
-        return without_budgets(metric, s, C, g, size, reach)
+                terms = piece.normal * X
+                C[:, k] = 0.5 * piece.normal / weights
+                g[:, k] = -(terms.sum(axis=1) + piece.offset)
+                size[:, k] = np.abs(terms).sum(axis=1) + abs(piece.offset)
+        extra = without_budgets(metric, s, C.reshape(-1, d), g.ravel(), size.ravel(), reach.ravel())
+        diagonal = np.einsum("mii->mi", G).copy()
+        bounds = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
+        return Batch(
+            np.ascontiguousarray(X), *bounds, weights, self.metrics, self.sites, self.site_metric, G,
+            diagonal, extra,
+        )  # fmt: skip
 
-    def _cells(
-        self, problem: JointProblem, answer: Answer, x: Floats, weights: Floats, rounding: float
-    ) -> Cells:
+    def _cells(self, batch: Batch, i: int, theta: float, label: int, beta: Floats, rounding: float) -> Cells:
         """Return the answer's cell; scores are asked a hair higher, as rounding in the exponents wants it."""
-        of = self.classes[answer.label]
-        rows, least = problem.cell(answer)
-        a, beta = of.a[of.pair[rows]], of.beta[of.pair[rows]]
-        hair = 8 * rounding * (1 + a + np.abs(beta) + abs(problem.log_kappa)) / a
-        level = np.minimum(least + hair, 1.0)
+        limit = log_kappa(min(max(theta, _SMALLEST), 1.0))
+        asked = asked_by(self.flat, label, limit)
+        rows, level, program = cell_around(batch, i, self.flat, label, limit, beta, rounding)
         flat = level < 0
-        C, g = problem.tangents(answer.label, rows[flat], level[flat], answer.beta)
-        normals = 2 * C * weights
+        normals = 2 * program.C[: len(rows)][flat] * batch.weights
         table = np.zeros((len(rows), 5))
-        table[:, 0], table[:, 1] = of.own[rows], of.other[rows]
+        table[:, 0], table[:, 1] = asked.own[rows], asked.other[rows]
         table[:, 2], table[:, 3] = 1 + level, 1 - level
         table[flat] = 0.0
-        table[flat, 0], table[flat, 1], table[flat, 4] = -1, np.arange(flat.sum()), g + normals @ x
+        table[flat, 0], table[flat, 1] = -1, np.arange(flat.sum())
+        table[flat, 4] = program.g[: len(rows)][flat] + normals @ batch.X[i]
         cells = Cells(
             metrics=self.metrics,
             sites=self.sites,
@@ -325,16 +381,7 @@ class JointCells:
             beta=table[:, 3].copy(),
             gamma=table[:, 4].copy(),
             start=np.array([0, len(rows)], dtype=np.int64),
-            labels=np.array([answer.label], dtype=np.int64),
-            plain=normals.reshape(-1, len(x)),
+            labels=np.array([label], dtype=np.int64),
+            plain=normals.reshape(-1, batch.X.shape[1]),
         )
         return cells.narrowed(self.extra) if self.extra else cells
-
-
-def sparse(beta: Floats) -> Floats:
-    """Return the change without what an interior-point method leaves of features that do not change.
-
-    >>> sparse(np.array([1e-9, -0.5, 0.0]))
-    array([ 0. , -0.5,  0. ])
-    """
-    return np.where(np.abs(beta) <= _ZERO * np.abs(beta).sum(), 0.0, beta)

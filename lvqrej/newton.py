@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej._compiled import compiled
+from lvqrej._compiled import inner
 from lvqrej.programs import Convex
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class State(NamedTuple):
     goal: Floats  # (many,) what x z is to become
 
 
-@compiled
+@inner
 def start(G: Floats, P: Convex, lo: Floats, hi: Floats) -> State:
     """Return a state inside all bounds."""
     d, m, J = len(lo), len(P.g), len(P.cost)
@@ -86,7 +86,7 @@ def start(G: Floats, P: Convex, lo: Floats, hi: Floats) -> State:
     return T
 
 
-@compiled
+@inner
 def evaluate(G: Floats, P: Convex, T: State) -> float:
     """Fill in values and derivatives of the constraints; return what the budgets exceed their total by."""
     d = len(T.beta)
@@ -114,7 +114,7 @@ def evaluate(G: Floats, P: Convex, T: State) -> float:
     return excess
 
 
-@compiled
+@inner
 def _factor(A: Floats) -> None:
     """Replace the lower triangle of a positive definite A by its Cholesky factor."""
     n = len(A)
@@ -129,7 +129,7 @@ def _factor(A: Floats) -> None:
                 A[i, j] = value / A[j, j]
 
 
-@compiled
+@inner
 def _solve(A: Floats, x: Floats) -> None:
     """Solve with the factor, in place."""
     n = len(A)
@@ -145,7 +145,7 @@ def _solve(A: Floats, x: Floats) -> None:
             x[k] -= A[i, k] * value
 
 
-@compiled
+@inner
 def _longest(x: Floats, dx: Floats) -> float:
     """Return the largest step in [0, 1] that keeps x + step dx >= 0."""
     step = 1.0
@@ -155,7 +155,7 @@ def _longest(x: Floats, dx: Floats) -> float:
     return step
 
 
-@compiled
+@inner
 def factorise(G: Floats, P: Convex, T: State) -> None:
     """Factor Newton's matrix: curvature, constraints weighted by z / x, and the bounds on its diagonal."""
     d, m, J, H, x, z = len(T.beta), len(P.g), len(P.cost), T.H, T.x, T.z
@@ -197,7 +197,7 @@ def factorise(G: Floats, P: Convex, T: State) -> None:
     _factor(H)
 
 
-@compiled
+@inner
 def direct(P: Convex, T: State, excess: float) -> None:
     """Fill in the step of all factors and multipliers towards x z = goal."""
     d, m, J, x, z, dx, dz = len(T.beta), len(P.g), len(P.cost), T.x, T.z, T.dx, T.dz
@@ -249,7 +249,7 @@ def direct(P: Convex, T: State, excess: float) -> None:
             dx[k], dz[k] = 0.0, 0.0
 
 
-@compiled
+@inner
 def advance(P: Convex, T: State, excess: float, mu: float) -> None:
     """Take a predictor-corrector step (Mehrotra) from the factorised state."""
     T.goal[:] = 0.0

@@ -10,12 +10,12 @@ with s_c, h_c >= 0. A constraint without a budget has h_c = 0, a half-space s_c 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej._compiled import compiled
+from lvqrej._compiled import compiled, inner
 from lvqrej.certificate import knapsack
 
 Floats = NDArray[np.float64]
@@ -46,12 +46,34 @@ def without_budgets(metric: Ints, s: Floats, C: Floats, g: Floats, size: Floats,
     return Convex(metric, s, C, g, size, reach, np.zeros(n), no_budget, none, none, none, 1.0)
 
 
+@inner
+def size_of(beta: Floats) -> float:
+    """Return |beta|_1."""
+    total = 0.0
+    for k in range(len(beta)):
+        total += abs(beta[k])
+    return total
+
+
+@inner
+def put(source: Floats, target: Floats) -> None:
+    """Copy one row of numbers into another."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@inner
 def joined(program: Convex, extra: Convex) -> Convex:
     """Return the program with the further constraints of another one, which asks for no budgets."""
-    rows: dict[str, Any] = {
-        name: np.concatenate((getattr(program, name), getattr(extra, name))) for name in Convex._fields[:8]
-    }
-    return program._replace(**rows)
+    if len(extra.g) == 0:
+        return program
+    return Convex(
+        np.concatenate((program.metric, extra.metric)), np.concatenate((program.s, extra.s)),
+        np.concatenate((program.C, extra.C)), np.concatenate((program.g, extra.g)),
+        np.concatenate((program.size, extra.size)), np.concatenate((program.reach, extra.reach)),
+        np.concatenate((program.h, extra.h)), np.concatenate((program.budget, extra.budget)),
+        program.cost, program.low, program.high, program.total,
+    )  # fmt: skip
 
 
 @compiled
@@ -75,7 +97,7 @@ def cheapest_budgets(
     return value
 
 
-@compiled
+@inner
 def certificate(
     G: Floats, P: Convex, beta: Floats, lam: Floats, price: float, lo: Floats, hi: Floats, unit: float
 ) -> float:
@@ -124,7 +146,7 @@ def certificate(
     return knapsack(q, tau - unit * size, lo, hi) * (1 - unit)
 
 
-@compiled
+@inner
 def scale_of(P: Convex, lo: Floats, hi: Floats, cutoff: float) -> float:
     """Return a length to measure changes in: what the most demanding constraint asks for to first order."""
     unit = 0.0
@@ -139,7 +161,7 @@ def scale_of(P: Convex, lo: Floats, hi: Floats, cutoff: float) -> float:
     return unit if unit > 0 else 1.0
 
 
-@compiled
+@inner
 def in_units(P: Convex, unit: float, lo: Floats, hi: Floats) -> tuple[Convex, Floats]:
     """Return the program in units of length, and what each constraint was multiplied by."""
     m = len(P.g)

@@ -1,224 +1,315 @@
-"""Restrictions: convex cells of valid answers, one for fixed budgets, and the budgets to bring them nearest.
+"""Answers: the nearest change within reach of a first one, by Newton's method and by convex restrictions.
 
-With the budgets fixed every comparison with gamma >= 0 is a ball or a half-space; one with gamma < 0, the
-outside of a ball, is cut down to its tangent at the point reached so far. Stationary budgets come from the
-same program with the budgets free, linearised at that point: gamma (d+ + d-) ~ gamma0 (d+ + d-)(x) + (gamma
-- gamma0) (d+ + d-)(x0). At its solution w_j is proportional to lam_j (d+ + d-) / a_j.
+What is asked is F(x) = log sum_j exp(b_j - a_j s_j(x)) <= log total. Where one comparison per rival decides,
+F is smooth: with an active set of features, sign_k + mu dF/dx_k = 0 and F = log total are solved by Newton's
+method. Where comparisons tie, or further constraints are active, a program with free budgets is solved that
+is linearised at the point reached so far, gamma (d+ + d-) ~ gamma0 (d+ + d-)(x) + (gamma - gamma0) (d+ +
+d-)(x0); at its solution w_j is proportional to lam_j (d+ + d-) / a_j. With the budgets fixed every point of
+that program is valid.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import combinations
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.budgets import gamma, share
-from lvqrej.joint import Answer, Joint, Node, Point
-from lvqrej.programs import Convex, without_budgets
-from lvqrej.relaxing import Relaxing
-from lvqrej.starts import along_one_feature, by_descent, log_doubt
+from lvqrej._compiled import compiled, inner
+from lvqrej.comparing import Asked, Seen, apollonius, best_of, comparisons, least_shares, shares
+from lvqrej.doubt import Doubt, curvature, doubt_at, solved
+from lvqrej.interior import Solution, interior_point
+from lvqrej.programs import Convex, joined, put, size_of
+from lvqrej.relaxing import chosen_rows, levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Relative gap at which a restriction counts as solved.
-_SOLVED = 1e-8
+#: Relative size below which a change is taken for zero.
+_ZERO = 3e-6
 
 
-class Restricting(Joint):
-    """The restrictions of one sample's problem."""
+@compiled
+def sparse(beta: Floats) -> Floats:
+    """Return the change without what an interior-point method leaves of features that do not change.
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._retries = 8
-        self._tried: set[tuple[int, ...]] = set()  # targets whose budgets have been made stationary
+    >>> sparse(np.array([1e-9, -0.5, 0.0]))
+    array([ 0. , -0.5,  0. ])
+    """
+    result, least = beta.copy(), _ZERO * size_of(beta)
+    for k in range(len(beta)):
+        if abs(beta[k]) <= least:
+            result[k] = 0.0
+    return result
 
-    def start(self) -> tuple[float, Answer | None]:
-        """Return the best of the classes' answers that change one feature, else of descents on the doubt."""
-        labels = [
-            i
-            for i in self.labels
-            if self.log_kappa > -np.inf and self.total(i) > 0 and len(self.classes[i].a)
-        ]
-        for first_answer in (self._along, self._descended):
-            changes = [(first_answer(label), label) for label in labels]
-            known = [(float(np.abs(beta).sum()), label, beta) for beta, label in changes if beta is not None]
-            if known:
-                _, label, beta = min(known, key=lambda one: one[0])
-                value, answer = self._polished(*self._fixed(self._around(label, beta)))
-                if answer is not None:
-                    self._tried.add(answer.targets)
-                    return value, answer
-        return np.inf, None
 
-    def _along(self, label: int) -> Floats | None:
-        v = self.view
-        return along_one_feature(
-            self.classes[label], self.shifts(label), self.total(label),
-            v.site_metric, v.u, v.squares, v.diagonal, v.lo, v.hi,
-        )  # fmt: skip
-
-    def _descended(self, label: int) -> Floats | None:
-        of, v = self.classes[label], self.view
-        # M'M beta = u has the minimum-norm solution that leads to the site's image.
-        sites = [np.linalg.lstsq(v.G[v.site_metric[s]], v.u[s], rcond=1e-12)[0] for s in np.unique(of.own)]
-        middles = [(p + q) / 2 for p, q in combinations(sites, 2)]
-        return by_descent(
-            of, self.shifts(label), self.total(label), v.site_metric, v.u, v.squares, v.G, v.lo, v.hi,
-            [np.zeros(len(v.lo)), *sites, *middles, np.mean(sites, axis=0)],
-        )  # fmt: skip
-
-    def restrict(self, node: Node, relaxed: Point | None, cutoff: float) -> tuple[float, Answer | None]:
-        """Find a valid point: the budgets that the relaxation takes, then stationary ones."""
-        if relaxed is None:
-            return np.inf, None
-        first = self._around(node.label, relaxed.beta, node.targets)
-        value, answer, point = self._fixed(first)
-        if first.targets in self._tried and not value < cutoff:
-            # The outside of a ball has several nearest points: there another start may lead to another one.
-            again = value < 1.05 * cutoff and self._retries > 0 and bool((self.cell(first)[1] < 0).any())
-            self._retries -= again
-            if not again:
-                return value, answer
-        self._tried.add(first.targets)
-        return self._polished(value, answer, point)
-
-    def _polished(self, value: float, answer: Answer, point: Point | None) -> tuple[float, Answer | None]:
-        """Return the answer with stationary budgets: linearise, solve, keep what is nearer, else damp."""
-        if point is None:
-            return np.inf, None
-        for _ in range(6):
-            better = self._stationary(answer, point)
-            new_value, new_answer, new_point = self._fixed(better)
-            if not new_value < value * (1 + 1e-9):
-                half = replace(better, budgets=np.sqrt(better.budgets * answer.budgets))
-                new_value, new_answer, new_point = self._fixed(half)
-            if new_point is None or not new_value < value:
+@inner
+def stretched(asked: Asked, seen: Seen, beta: Floats) -> tuple[float, Floats]:
+    """Return length and change of the multiple (cut at the bounds) that just meets F = log total."""
+    limit, scale, bad, good = np.log(asked.total), 1.0, 0.0, np.inf
+    result = beta
+    for _ in range(60):
+        point = np.empty(len(beta))
+        for k in range(len(beta)):
+            point[k] = min(max(scale * beta[k], seen.lo[k]), seen.hi[k])
+        at = doubt_at(asked, seen, point)
+        rate = 0.0
+        for k in range(len(beta)):
+            if seen.lo[k] < point[k] < seen.hi[k]:
+                rate += at.slope[k] * beta[k]
+        if at.value > limit:
+            bad = max(bad, scale)
+        else:
+            good, result = scale, point
+        ahead = scale + (at.value - limit) / -rate if rate < 0 else np.inf
+        if good < np.inf:
+            if abs(ahead - scale) <= 2e-16 * scale or good - bad <= 4e-16 * good:
                 break
-            done = new_value > value * (1 - 1e-7)
-            value, answer, point = new_value, new_answer, new_point
-            if done:
+            if not bad < ahead < good:
+                ahead = 0.5 * (bad + good)
+        elif not ahead <= 4 * scale:
+            ahead = 2 * scale
+        if ahead > 64:
+            break
+        scale = ahead
+    return (size_of(result) if good < np.inf else np.inf), result
+
+
+@inner
+def _worst_feature(seen: Seen, beta: Floats, at: Doubt, moving: NDArray[np.bool_], mu: float) -> int:
+    """Return the resting feature that violates its optimality condition most, -1 if none does."""
+    worst, which = 1e-7, -1
+    for k in range(len(beta)):
+        if moving[k] or seen.lo[k] == seen.hi[k]:
+            continue
+        pull = -mu * at.slope[k]  # > 1: the feature should rise, < -1: fall
+        if beta[k] == 0.0:
+            excess = abs(pull) - 1 if (seen.hi[k] > 0 if pull > 0 else seen.lo[k] < 0) else 0.0
+        else:
+            excess = 1 - pull if beta[k] > 0 else 1 + pull
+        if excess > worst:
+            worst, which = excess, k
+    return which
+
+
+@inner
+def settled(asked: Asked, seen: Seen, start: Floats) -> tuple[bool, Floats, float]:
+    """Return whether Newton's method met all optimality conditions, the change, and the multiplier mu."""
+    d, limit = len(start), np.log(asked.total)
+    beta, sign, moving = start.copy(), np.zeros(d), np.zeros(d, dtype=np.bool_)
+    for k in range(d):
+        sign[k] = np.sign(beta[k])
+        moving[k] = beta[k] != 0 and seen.lo[k] < beta[k] < seen.hi[k]
+    mu, changed, changes = 0.0, True, 0
+    for _ in range(80):
+        at = doubt_at(asked, seen, beta)
+        index, n = np.empty(d, dtype=np.int64), 0
+        for k in range(d):
+            if moving[k]:
+                index[n] = k
+                n += 1
+        if n == 0:
+            break
+        index = index[:n]
+        if changed:
+            top, bottom = 0.0, 0.0
+            for i in range(n):
+                top -= sign[index[i]] * at.slope[index[i]]
+                bottom += at.slope[index[i]] ** 2
+            mu = top / bottom if bottom > 0 else 0.0
+        if not 0 < mu < np.inf:
+            break
+        system = np.zeros((n + 1, n + 2))
+        curvature(asked, seen, at, index, mu, system)
+        for i in range(n):
+            system[i, n] = system[n, i] = at.slope[index[i]]
+            system[i, n + 1] = -sign[index[i]]
+        system[n, n + 1] = limit - at.value
+        if not solved(system):
+            break
+        step, length, blocked, part, moved = np.empty(n + 1), size_of(beta), -1, 1.0, 0.0
+        for i in range(n + 1):
+            step[i] = system[i, n + 1]
+        for i in range(n):
+            moved += abs(step[i])
+        if moved > 0.5 * length:
+            part = 0.5 * length / moved
+        for i in range(n):
+            k = index[i]
+            ahead = beta[k] + part * step[i]
+            if sign[k] * ahead < 0 or (beta[k] == 0.0 and sign[k] * step[i] <= 0):
+                part, blocked = -beta[k] / step[i] if step[i] != 0 else 0.0, i
+            elif ahead > seen.hi[k] or ahead < seen.lo[k]:
+                part, blocked = ((seen.hi[k] if ahead > 0 else seen.lo[k]) - beta[k]) / step[i], i
+        for i in range(n):
+            beta[index[i]] += part * step[i]
+        changed = blocked >= 0
+        if changed:
+            k = int(index[blocked])
+            moving[k] = False
+            if sign[k] * beta[k] <= 1e-9 * length:
+                beta[k] = 0.0
+            else:
+                beta[k] = seen.hi[k] if beta[k] > 0 else seen.lo[k]
+            changes += 1
+        elif part == 1.0:
+            mu = step[n]
+            if moved <= 1e-7 * length:
+                k = _worst_feature(seen, beta, at, moving, mu)
+                if k < 0 and moved <= 1e-14 * length:
+                    return True, beta, mu
+                if k >= 0:
+                    moving[k], changed = True, True
+                    changes += 1
+                    if beta[k] == 0.0:
+                        sign[k] = -np.sign(at.slope[k])
+        if changes > 4 * d:
+            break
+    return False, beta, mu
+
+
+@inner
+def restriction(
+    asked: Asked, seen: Seen, targets: Ints, budgets: Floats, beta: Floats, free: bool
+) -> tuple[Ints, Ints, Floats, Convex]:
+    """Return the comparisons, the index of each budget, their units, and the program around a change."""
+    J, gamma = len(budgets), levels(budgets, asked)
+    _, sums = comparisons(asked, seen, beta)
+    least = least_shares(asked)
+    rows = chosen_rows(asked, targets)
+    n, present = 0, np.zeros(J, dtype=np.bool_)
+    for c in rows:
+        if gamma[asked.pair[c]] > -1:
+            rows[n] = c
+            n += 1
+            present[asked.pair[c]] = True
+    rows = rows[:n]
+    index, unit, low, n_budgets, rest = np.full(J, -1), np.empty(J), np.empty(J), 0, asked.total
+    spare = 0.0
+    for j in range(J):
+        unit[j] = max(budgets[j], 1e-300)
+        low[j] = max(unit[j] / 8, least[j] * (1 + 1e-9))
+        if free and present[j] and low[j] < unit[j]:
+            index[j] = n_budgets
+            n_budgets += 1
+            spare -= low[j]
+        else:
+            rest -= budgets[j]
+    if not rest + spare > 0:
+        index, n_budgets = np.full(J, -1), 0
+    cost, cheapest = np.empty(n_budgets), np.empty(n_budgets)
+    for j in range(J):
+        if index[j] >= 0:
+            cost[index[j]], cheapest[index[j]] = unit[j], low[j] / unit[j]
+    level = np.empty(n)
+    for i in range(n):
+        level[i] = gamma[asked.pair[rows[i]]]
+    s, C, g, size, reach, metric = apollonius(asked, seen, rows, level)
+    h, budget = np.zeros(n), np.full(n, -1)
+    for i in range(n):
+        j = asked.pair[rows[i]]
+        if level[i] < 0:  # the outside of a ball: its tangent at the change
+            image = np.zeros(len(beta))
+            for k in range(len(beta)):
+                for f in range(len(beta)):
+                    image[k] += seen.G[metric[i], k, f] * beta[f]
+            for k in range(len(beta)):
+                C[i, k] -= s[i] * image[k]
+                g[i] -= s[i] * image[k] * beta[k]
+            s[i], metric[i] = 0.0, -1
+        if index[j] >= 0:
+            budget[i], h[i] = index[j], sums[rows[i]] / asked.a[j]
+    program = Convex(metric, s, C, g, size, reach, h, budget, cost, cheapest, np.full(n_budgets, 8.0), rest)
+    return rows, index, unit, joined(program, seen.extra)
+
+
+@inner
+def around(asked: Asked, seen: Seen, beta: Floats, targets: Ints) -> tuple[Ints, Floats]:
+    """Return the nearest targets (those that are open) and the shares taken, scaled to the total."""
+    each, _ = comparisons(asked, seen, beta)
+    chosen, J = targets.copy(), len(asked.a)
+    best, worst = np.full(J, -np.inf), np.inf
+    for i in range(len(each)):
+        j = asked.pair[i]
+        worst = min(worst, each[i])
+        if i + 1 == len(each) or asked.pair[i + 1] != j or asked.own[i + 1] != asked.own[i]:
+            if targets[j] < 0 and worst > best[j]:
+                best[j], chosen[j] = worst, asked.own[i]
+            worst = np.inf
+    return chosen, proportional(asked, shares(best_of(asked, each, chosen), asked))
+
+
+@inner
+def proportional(asked: Asked, wanted: Floats) -> Floats:
+    """Return budgets of the wanted proportions beyond the least, with the right total."""
+    least, result, spare, extra = least_shares(asked), np.empty(len(wanted)), asked.total, 0.0
+    for j in range(len(wanted)):
+        spare -= least[j]
+        extra += max(wanted[j] - least[j], 0.0)
+    for j in range(len(wanted)):
+        part = max(wanted[j] - least[j], 0.0) / extra if extra > 0 else 1 / len(wanted)
+        result[j] = least[j] + part * spare
+    return result
+
+
+@inner
+def spread(asked: Asked, seen: Seen, rows: Ints, solution: Solution) -> Floats:
+    """Return the multipliers of all comparisons, then those of the further constraints."""
+    lam, n = np.zeros(len(asked.pair) + len(seen.extra.g)), len(rows)
+    for i in range(n):
+        lam[rows[i]] = solution.multipliers[i]
+    for i in range(len(seen.extra.g)):
+        lam[len(asked.pair) + i] = solution.multipliers[n + i]
+    return lam
+
+
+@inner
+def improved(
+    asked: Asked, seen: Seen, value: float, beta: Floats, targets: Ints, lam: Floats
+) -> tuple[float, Floats]:  # fmt: skip
+    """Return length and change of an answer near a first one; fill in the multipliers that prove it.
+
+    `value` is infinite if the first one is none.
+    """
+    more = len(seen.extra.g) > 0
+    for _ in range(8):
+        if not more:
+            optimal, point, mu = settled(asked, seen, beta)
+            length, point = stretched(asked, seen, point)
+            if optimal and length <= value * (1 + 1e-12):
+                at = doubt_at(asked, seen, point)
+                for i in range(len(lam)):
+                    lam[i] = 0.0
+                for j in range(len(asked.a)):
+                    lam[at.row[j]] = mu * asked.a[j] * at.share[j] / (at.near[j] + at.far[j])
+                return length, point
+        chosen, budgets = around(asked, seen, beta, targets)
+        length, point = np.inf, beta
+        for stage in range(4 if more else 1):  # free budgets; with further constraints, then fixed ones
+            rows, index, unit, program = restriction(asked, seen, chosen, budgets, point, stage == 0)
+            if len(program.g) == 0:
                 break
-        return value, answer
-
-    def _fixed(self, answer: Answer) -> tuple[float, Answer, Point | None]:
-        """Solve for fixed budgets; no point if that cell is empty."""
-        rows, least = self.cell(answer)
-        if (least >= 1).any():
-            return np.inf, answer, None
-        beta = answer.beta
-        for _ in range(3):
-            program = self._restricted(answer.label, rows, least, beta)
-            solution = self._solved(program, np.inf, _SOLVED)
-            if not solution.violation <= 1e-6 or solution.bound == np.inf:
-                return np.inf, answer, None
-            moved = float(np.abs(solution.beta - beta).sum())
-            beta = solution.beta
-            if (least >= 0).all() or moved <= 1e-9 * float(np.abs(beta).sum()):
-                break
-        lam = solution.multipliers[: len(rows)]
-        value = float(np.abs(beta).sum())
-        return (
-            value,
-            replace(answer, beta=beta),
-            Point(beta, answer.budgets, (answer.budgets, answer.budgets), rows, lam),
-        )
-
-    def _restricted(self, label: int, rows: Ints, least: Floats, beta: Floats) -> Convex:
-        s, C, g, size, reach, metric = self._balls(label, rows, least)
-        out = least < 0
-        if out.any():
-            C[out], g[out] = self.tangents(label, rows[out], least[out], beta)
-            s, metric = np.where(out, 0.0, s), np.where(out, -1, metric)
-        return without_budgets(metric, s, C, g, size, reach)
-
-    def cell(self, answer: Answer) -> tuple[Ints, Floats]:
-        """Return the comparisons and the scores they have to reach in the cell of an answer."""
-        of, b = self.classes[answer.label], self.shifts(answer.label)
-        rows = self._rows(answer.label, answer.targets)
-        least = gamma(answer.budgets, of.a, b)[of.pair[rows]]
-        return rows[least > -1], least[least > -1]
-
-    def tangents(self, label: int, rows: Ints, least: Floats, beta: Floats) -> tuple[Floats, Floats]:
-        """Return C and g of half-spaces inside the sets with least < 0: the tangents at beta."""
-        s, C, g, _, _, metric = self._balls(label, rows, least)
-        image = np.array([self.view.G[m] @ beta for m in metric]).reshape(len(rows), len(beta))
-        return C - s[:, None] * image, g - s * (image @ beta)
-
-    def stretched(self, answer: Answer, beta: Floats) -> Floats:
-        """Return the multiple of a change at which the doubt is just what is allowed (Newton)."""
-        of, v = self.classes[answer.label], self.view
-        b, limit, scale = self.shifts(answer.label), float(np.log(self.total(answer.label))), 1.0
-        for _ in range(8):
-            doubt, slope = log_doubt(
-                scale * beta, of.pair, of.own, of.other, of.a, b, v.site_metric, v.u, v.squares, v.G
-            )
-            rate = float(slope @ beta)
-            if not rate < 0 or abs(doubt - limit) > 0.1 * -rate:
-                return beta
-            step = (doubt - limit) / -rate
-            scale += step
-            if abs(step) <= 1e-15:
-                break
-        return np.asarray(scale * beta)
-
-    def _around(self, label: int, beta: Floats, targets: tuple[int, ...] | None = None) -> Answer:
-        """Return the cell around a change: its nearest targets (unless chosen), its shares as budgets."""
-        of, b = self.classes[label], self.shifts(label)
-        each, _, scores = self.scores(label, beta)
-        chosen = list(targets) if targets is not None else [-1] * len(of.a)
-        for j, row in of.choices:
-            if (targets is None or targets[j] < 0) and (chosen[j] < 0 or each[row].min() == scores[j]):
-                chosen[j] = int(of.own[row[0]])
-        least = share(np.ones(len(of.a)), of.a, b)
-        taken = np.maximum(share(self._best(of, each, tuple(chosen)), of.a, b), least)
-        return Answer(label, tuple(chosen), self._scaled(label, taken, least), beta)
-
-    def _scaled(self, label: int, wanted: Floats, least: Floats) -> Floats:
-        """Return budgets of the wanted proportions beyond the least, with the right total."""
-        spare, extra = self.total(label) - least.sum(), wanted - least
-        if extra.sum() <= 0:
-            return least + spare / max(len(least), 1)
-        return least + extra * (spare / extra.sum())
-
-    def _stationary(self, answer: Answer, point: Point) -> Answer:
-        """Return the budgets of the linearised program, w_j proportional to lam_j (d+ + d-) / a_j."""
-        of, b = self.classes[answer.label], self.shifts(answer.label)
-        _, sums, scores = self.scores(answer.label, point.beta)
-        rows, least = self.cell(answer)
-        least_budget = share(np.ones(len(of.a)), of.a, b)
-        ref = np.maximum(answer.budgets, 1e-300)
-        low = np.maximum(np.maximum(ref / 8, least_budget * (1 + 1e-9)), 0.0)
-        present = np.zeros(len(of.a), dtype=bool)
-        present[of.pair[rows]] = True
-        varies = (low < ref) & present
-        rest = np.where(varies, 0.0, np.minimum(share(scores, of.a, b), ref))
-        total = self.total(answer.label) - float(rest.sum())
-        if varies.sum() < 1 or total <= float(low[varies].sum()):
-            return answer
-        base = self._restricted(answer.label, rows, least, point.beta)
-        j = of.pair[rows]
-        index = np.cumsum(varies) - 1
-        program = base._replace(
-            h=np.where(varies[j], sums[rows] / of.a[j], 0.0),
-            budget=np.where(varies[j], index[j], -1),
-            cost=ref[varies],
-            low=low[varies] / ref[varies],
-            high=np.full(int(varies.sum()), 8.0),
-            total=total,
-        )
-        solution = self._solved(program, np.inf, 1e-6)
-        budgets = rest
-        budgets[varies] = solution.budgets * ref[varies]
-        return replace(
-            answer,
-            budgets=self._scaled(answer.label, np.maximum(budgets, least_budget), least_budget),
-            beta=point.beta,
-        )
-
-
-class JointProblem(Relaxing, Restricting):
-    """One sample's problem, for `branch_and_bound`."""
+            solution = interior_point(seen.G, program, seen.lo, seen.hi, np.inf, 1e-7)
+            point = solution.beta
+            if stage == 0:
+                put(spread(asked, seen, rows, solution), lam)
+                for j in range(len(budgets)):
+                    if index[j] >= 0:
+                        budgets[j] = solution.budgets[index[j]] * unit[j]
+                budgets = proportional(asked, budgets)
+            else:
+                good = solution.violation <= 1e-6 and solution.bound < np.inf
+                length = size_of(point) if good else np.inf
+        for part in (1.0, 0.5):
+            if not more and not length < value:
+                trial = np.empty(len(beta))
+                for k in range(len(beta)):
+                    trial[k] = part * point[k] + (1 - part) * beta[k]
+                length, trial = stretched(asked, seen, sparse(trial))
+                if length < value:
+                    point = trial
+        if not length < value:
+            break
+        done = length > value * (1 - 1e-7)
+        value, beta = length, point
+        if done:
+            break
+    return value, beta

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from lvqrej.branching import branch_and_bound
+from lvqrej.covering import filled
 from lvqrej.interior import interior_point
-from lvqrej.programs import Convex, cheapest_budgets, joined, without_budgets
+from lvqrej.programs import Convex, cheapest_budgets, without_budgets
 
 modest = settings(deadline=None, max_examples=60, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -174,13 +176,6 @@ def test_a_bound_beyond_the_cutoff_stops():
     assert cut.steps < full.steps
 
 
-def test_programs_join_row_by_row():
-    one = without_budgets(np.array([-1]), np.zeros(1), np.ones((1, 2)), np.ones(1), np.ones(1), np.ones(1))
-    both = joined(one, one)
-    assert both.C.shape == (2, 2)
-    assert (both.total, len(both.cost)) == (one.total, 0)
-
-
 @modest
 @given(seeds)
 def test_no_budgets_are_cheaper_than_the_bound(seed):
@@ -195,3 +190,28 @@ def test_no_budgets_are_cheaper_than_the_bound(seed):
         cheapest_budgets(weight, cost, low, high, total, price) for price in np.geomspace(1e-3, 1e3, 60)
     ]
     assert max(bounds) <= min([-(weight * np.log(row)).sum() for row in y], default=np.inf) + 1e-9
+
+
+@modest
+@given(seeds)
+def test_filling_finds_the_least_over_a_box_of_budgets(seed):
+    """Against SciPy."""
+    rng = np.random.default_rng(seed)
+    J = int(rng.integers(1, 6))
+    v, low = rng.normal(size=J) + 0.5, rng.uniform(0.01, 0.1, J)
+    high = low + rng.uniform(0.05, 1, J)
+    total = float(low.sum() + rng.uniform(0.01, 1) * (high - low).sum())
+    w = np.empty(J)
+    bound = filled(v, low, high, total, w)
+    start = low + (total - low.sum()) / (high - low).sum() * (high - low)
+    best = minimize(
+        lambda y: -(v * np.log(y)).sum(), start,
+        jac=lambda y: -v / y, bounds=list(zip(low, high, strict=True)),
+        constraints={"type": "ineq", "fun": lambda y: total - y.sum(), "jac": lambda y: -np.ones(J)},
+        method="SLSQP", options={"ftol": 1e-12, "maxiter": 300},
+    )  # fmt: skip
+    assert bound <= best.fun + 1e-9
+    assert bound == pytest.approx(best.fun, abs=1e-5)
+    assert (w >= low).all()
+    assert (w <= high).all()
+    assert w.sum() <= total * (1 + 1e-9)

@@ -16,10 +16,11 @@ from lvqrej.budgets import gamma, largest_certainty, share
 from lvqrej.cells import Ball, Cells
 from lvqrej.certainty import RelativeSimilarity
 from lvqrej.counterfactual import NoCounterfactualError, explain, explain_per_class
-from lvqrej.joint_cells import JointCells, sparse
+from lvqrej.joint_cells import JointCells
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
+from lvqrej.restricting import sparse
 from lvqrej.thresholds import accuracy_reject_curve
 
 modest = settings(deadline=None, max_examples=25, derandomize=True)
@@ -116,6 +117,23 @@ def test_in_more_dimensions_no_accepted_point_beats_the_bound(seed, K):
     found = explain(option, theta, x)
     assert option.accepts(found.counterfactual[None], theta)[0]
     assert found.lower_bound <= np.abs(accepted).sum(axis=1).min() * (1 + 1e-9)
+
+
+@modest
+@given(seeds)
+def test_no_accepted_point_around_the_answer_beats_a_tight_bound(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 6))
+    option = random_option(rng, 3, d, rising=1.0)
+    x = rng.normal(size=(1, d))
+    theta = float(np.quantile(option.certainty(x + rng.normal(size=(500, d))), 0.9))
+    box = np.full(x.shape, np.inf)
+    found = option.cells(theta, gap=1e-4).nearest(x, np.ones(d), -box, box, 1e-15, 1e-15)
+    scale = 10 ** rng.uniform(-4, 0, (4000, 1)) * found.distances[0]
+    steps = found.deltas + scale * rng.normal(size=(4000, d)) * rng.choice([0, 1], size=(4000, d))
+    accepted = steps[option.accepts(x + steps, theta)]
+    assert found.bounds[0] <= found.distances[0] * (1 + 1e-12)
+    assert (np.abs(accepted).sum(axis=1) >= found.bounds[0] * (1 - 1e-12)).all()
 
 
 # Against other methods, on data
