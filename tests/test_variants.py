@@ -89,7 +89,7 @@ def brute_force(option, theta, x, options, most):
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
-@pytest.mark.parametrize(("seed", "d", "width"), [(0, 12, 0.9), (1, 12, None), (2, 9, 0.5), (5, 12, 0.8)])
+@pytest.mark.parametrize(("seed", "d", "width"), [(0, 12, 0.9), (1, 12, None), (2, 9, 0.5)])
 def test_sparsest_equals_brute_force(kind, seed, d, width):
     option, theta, x, options = problem(kind, seed, d, width=width)
     near = explain(option, theta, x[None], on_infeasible="skip", **options)
@@ -147,7 +147,7 @@ def test_fewest_features_by_plain_programs(make):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_trade_off_is_the_best_distance_of_every_number_of_features(kind):
-    d = 6 if kind != KINDS[3] else 4
+    d = 6 if kind != KINDS[3] else 3
     for seed in range(3 if kind != KINDS[3] else 1):
         option, theta, x, options = problem(kind, seed + 20, d, width=1.2)
         curve = trade_off(option, theta, x, **options)
@@ -424,7 +424,7 @@ def test_plausible_combines_with_the_other_variants():
 kinds = st.sampled_from(KINDS)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=18, deadline=None, derandomize=True)
 @given(
     kinds, st.integers(0, 10_000), st.sets(st.sampled_from(["fixed", "bounds", "up", "down", "target", "A"]))
 )
