@@ -105,6 +105,12 @@ class _Problem:
     def relax(self, node: Node, cutoff: float) -> tuple[float, Answer | None]:
         """Bound the node: by the plain answer, and by what its wrong features cost at least."""
         plain = self.reach.answer(node.lower, node.upper)
+        if plain.distance > 0:  # then some feature changes, and by as much as matters
+            steps = self.reach.required.weights * self.practice.least
+            free = (node.lower != self.x) | (node.upper != self.x)
+            plain = plain._replace(
+                bound=max(plain.bound, float(steps.min(where=free, initial=np.inf)) * (1 - 1e-12))
+            )
         if plain.point is None or plain.bound >= cutoff or not node.wrong.any():
             return plain.bound, plain if plain.point is not None else None
         tight = self._tight(node, plain.point)
