@@ -7,6 +7,7 @@ NOTEBOOKS := $(wildcard notebooks/*.md)
 # Cells are read in a column of about 76 characters.
 CELL_FORMAT := --line-length 76
 SITE := _build/html/index.html
+LOOPS := _build/compiled
 
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
 export OMP_NUM_THREADS = 1
@@ -18,7 +19,7 @@ export OPENBLAS_NUM_THREADS = 1
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-book: env ## execute every notebook, build the site, print its path
+book: $(LOOPS) ## execute every notebook, build the site, print its path
 	$(BIN)/jupyter-book build . --warningiserror --keep-going
 	@echo "The book: $(CURDIR)/$(SITE)"
 
@@ -34,13 +35,13 @@ lint: env _build/notebooks/made
 UNCOMPILED := test_cells.py test_projection.py test_prototypes.py test_thresholds.py test_branching.py test_probabilistic.py \
   $(addprefix test_probabilistic_cells.py::test_,leaving_one_ball_goes_along_one_feature a_further_ball_narrows_the_set \
   a_target_below_one_half_has_to_be_the_most_probable twins_have_a_score_of_zero)
-unit: env
+unit: $(LOOPS)
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0 --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= --cov-fail-under=0 $(addprefix tests/,$(UNCOMPILED))
 	$(BIN)/coverage report
 
-notebooks: env _build/notebooks/made
+notebooks: $(LOOPS) _build/notebooks/made
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout 60 --durations 10 -p no:cacheprovider -W default _build/notebooks
 
 site: book
@@ -51,6 +52,11 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	for source in $(NOTEBOOKS); do \
 	  $(BIN)/jupytext --quiet --to ipynb --output _build/notebooks/$$(basename $$source .md).ipynb $$source || exit 1; done
 	@touch $@
+
+# Loops are compiled once, about a minute, before anything that is timed.
+$(LOOPS): .venv/installed $(wildcard $(PACKAGE)/*.py $(PACKAGE)/*/*.py)
+	$(BIN)/python -m $(PACKAGE).warm
+	@mkdir -p $(@D) && touch $@
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
@@ -70,13 +76,13 @@ bench: env ## measure speed, side by side, as ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 # The site's own exports lie in _build/html/figures; these need no site.
-figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
+figures: $(LOOPS) ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
 	$(BIN)/python book/_ext/regenerate.py $(CHAPTER)
 
-check-figures: env ## make the figures again and compare with the run before: the same bytes
+check-figures: $(LOOPS) ## make the figures again and compare with the run before: the same bytes
 	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
-print: env ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
+print: $(LOOPS) ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
 	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going
 	$(BIN)/python book/_ext/print_book.py _build/singlehtml _build/explaining-rejects.pdf
 
