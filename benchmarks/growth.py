@@ -14,10 +14,10 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from lvqrej.counterfactual import explain
-from lvqrej.deviations import OPTIONS, Deviations
-from lvqrej.protocol import FoldFits
-from lvqrej.runner import peak_megabytes
-from lvqrej.synthetic import t21_synthetic
+from lvqrej.study.deviations import OPTIONS, Deviations
+from lvqrej.study.protocol import FoldFits
+from lvqrej.study.runner import peak_megabytes
+from lvqrej.study.synthetic import t21_synthetic
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_growth.csv"
 ROWS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000)

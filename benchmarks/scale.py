@@ -1,7 +1,7 @@
 """A million rejects on one machine: throughput, memory and size of the files, streamed part by part.
 
 Run as ``nice python benchmarks/scale.py``; writes book/results/benchmark_scale.csv. The data is synthetic:
-rows of the stand-in for T21 (18 features, `lvqrej.synthetic`), drawn block by block, half of them rejected.
+rows of the stand-in for T21 (`lvqrej.study.synthetic`), drawn block by block, half of them rejected.
 Each measurement is a process of its own with its own peak of memory. Times are of the processor, all
 processes together and from their start, so that other load hardly counts; drawing the rows is not in them.
 `--quick` streams a hundredth and writes no file.
@@ -26,9 +26,9 @@ from sklearn.preprocessing import StandardScaler
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.lvq import GMLVQ
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.runner import peak_megabytes
 from lvqrej.scale import explain_stream
-from lvqrej.synthetic import t21_synthetic
+from lvqrej.study.runner import peak_megabytes
+from lvqrej.study.synthetic import t21_synthetic
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_scale.csv"
 OPTIONS = {"relative similarity": RelativeSimilarity, "decision distance": DecisionDistance}

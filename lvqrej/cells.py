@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.shapes import Ball, Cell, HalfSpace
+from lvqrej.engine.shapes import Ball, Cell, HalfSpace
 
 __all__ = ["Ball", "Cell", "Cells", "HalfSpace", "Packed", "join_cells"]
 

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from lvqrej import counterfactual
 from lvqrej._frames import like, one_row, validated
 from lvqrej._validation import check_samples, dimensions
-from lvqrej.cause import Familiarity
-from lvqrej.labels import check_kinds, check_labels, label_of_reject, with_rejects
-from lvqrej.presentation import class_row
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.recipe import check_recipe, check_rule, chosen_point
+from lvqrej.telling.cause import Familiarity
+from lvqrej.telling.labels import check_kinds, check_labels, label_of_reject, with_rejects
+from lvqrej.telling.presentation import class_row
+from lvqrej.telling.recipe import check_recipe, check_rule, chosen_point
 
 Floats = NDArray[np.float64]
 
@@ -264,15 +264,15 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return causes[0] if single else causes
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted classifier to a file without pickle; see `lvqrej.storage`."""
-        from lvqrej.storage import save
+        """Write the fitted classifier to a file without pickle; see `lvqrej.telling.storage`."""
+        from lvqrej.telling.storage import save
 
         save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Return the classifier that `save` wrote; see `lvqrej.storage`."""
-        from lvqrej.storage import load
+        """Return the classifier that `save` wrote; see `lvqrej.telling.storage`."""
+        from lvqrej.telling.storage import load
 
         return load(path)
 

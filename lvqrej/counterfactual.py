@@ -21,11 +21,11 @@ from lvqrej._validation import (
 )
 from lvqrej.cells import Cells, HalfSpace
 from lvqrej.certainty import Certainty, check_theta
-from lvqrej.diagnosis import reason_of
+from lvqrej.engine.diagnosis import reason_of
+from lvqrej.engine.requirements import Requirements, check_requirements, mad_weights
+from lvqrej.engine.search import PATHS
+from lvqrej.engine.validity import Answers, valid_answers
 from lvqrej.explanation import Explanation, Explanations, NoCounterfactualError
-from lvqrej.requirements import Requirements, check_requirements, mad_weights
-from lvqrej.search import PATHS
-from lvqrej.validity import Answers, valid_answers
 
 __all__ = [
     "Explanation",

@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from lvqrej._validation import check_choice
-from lvqrej.datafile import DataError, DataSet
-from lvqrej.downloads import FOLDER_VARIABLE, PUBLISHED, checked, default_folder, download, how_to_get
 from lvqrej.running_example import RunningExample, running_example
-from lvqrej.synthetic import flip_synthetic, t21_synthetic
+from lvqrej.study.datafile import DataError, DataSet
+from lvqrej.study.downloads import FOLDER_VARIABLE, PUBLISHED, checked, default_folder, download, how_to_get
+from lvqrej.study.synthetic import flip_synthetic, t21_synthetic
 
 __all__ = [
     "NAMES",

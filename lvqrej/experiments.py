@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from lvqrej._validation import check_choice
 from lvqrej.certainty import Certainty, DecisionDistance, PrototypeCertainty, RelativeSimilarity
-from lvqrej.deviations import OPTIONS, Variant, variant
-from lvqrej.measures import CHANGED, CLEARLY_CHANGED, changed_features, goodness, to_hex
-from lvqrej.methods import Task, counterfactuals, methods_for
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.protocol import Fitted, FoldFits, seed_of
 from lvqrej.prototypes import PrototypeModel
+from lvqrej.study.deviations import OPTIONS, Variant, variant
+from lvqrej.study.measures import CHANGED, CLEARLY_CHANGED, changed_features, goodness, to_hex
+from lvqrej.study.methods import Task, counterfactuals, methods_for
+from lvqrej.study.protocol import Fitted, FoldFits, seed_of
 
 #: Share of the features that are perturbed, with noise from N(0, 1) in standardised units.
 PERTURBED_SHARE = 0.3
@@ -74,7 +74,7 @@ def run_unit(fits: FoldFits, option: str, variant_name: str, caps: Caps | None =
         Made with the deviations "unshuffled_folds" and "scaled_before_split" as the variant has them.
     option : {"relative_similarity", "decision_distance", "probabilistic"}
     variant_name : str
-        As `lvqrej.deviations.variant` takes it.
+        As `lvqrej.study.deviations.variant` takes it.
     caps : Caps, optional
 
     Examples

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej import presentation
+from lvqrej.telling import presentation
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class Explanation:
         """
         if self._option is None:
             return bool((point == self.counterfactual).all())
-        from lvqrej.validity import is_valid
+        from lvqrej.engine.validity import is_valid
 
         lower, upper = self.box
         inside = bool(((lower <= point) & (point <= upper)).all())
@@ -115,12 +115,12 @@ class Explanation:
         )
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return everything as a JSON object, in full precision; see `lvqrej.presentation.record`."""
+        """Return everything as a JSON object, in full precision; see `lvqrej.telling.presentation.record`."""
         return presentation.to_json(self, indent)
 
     def plot(self, units: Any = None, most: int = 12) -> Any:
-        """Return a matplotlib figure: a gauge of the certainty and what has to change; see `lvqrej.chart`."""
-        from lvqrej.chart import change_chart
+        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.telling.chart`."""
+        from lvqrej.telling.chart import change_chart
 
         return change_chart(self, units, most)
 

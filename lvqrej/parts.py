@@ -137,7 +137,7 @@ def libraries() -> dict[str, Any]:
 def _sources() -> str:
     """Return a checksum of the package, taken once per process: an edit does not reach a running one."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -14,14 +14,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
 from lvqrej._validation import check_number, check_samples, describe, feature_names_of
-from lvqrej.accepted import Pairs, joint_cells, pairs_of
 from lvqrej.calibration import both_orders, platt_scaling, price_combination
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty, check_theta
-from lvqrej.joint_cells import EFFORT, GAP, JointCells
-from lvqrej.labels import check_kinds
 from lvqrej.lvq import GMLVQ
+from lvqrej.pairwise.accepted import Pairs, joint_cells, pairs_of
+from lvqrej.pairwise.joint_cells import EFFORT, GAP, JointCells
 from lvqrej.prototypes import PrototypeModel
+from lvqrej.telling.labels import check_kinds
 
 
 class UninformativePairWarning(UserWarning):

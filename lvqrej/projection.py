@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_samples
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace, Packed
-from lvqrej.cone import Program, cone_projection
-from lvqrej.homotopy import INFEASIBLE, SOLVED, homotopy
-from lvqrej.measure import Scaled, cell_bounds, scaled
-from lvqrej.search import CONE, PATHS, Found, nothing_found, search_batch
+from lvqrej.engine.cone import Program, cone_projection
+from lvqrej.engine.homotopy import INFEASIBLE, SOLVED, homotopy
+from lvqrej.engine.measure import Scaled, cell_bounds, scaled
+from lvqrej.engine.search import CONE, PATHS, Found, nothing_found, search_batch
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)

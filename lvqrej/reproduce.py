@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from lvqrej.datasets import NAMES
-from lvqrej.results import merge
-from lvqrej.runner import Study, run
+from lvqrej.study.results import merge
+from lvqrej.study.runner import Study, run
 
 
 def main(arguments: list[str] | None = None) -> int:

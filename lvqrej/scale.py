@@ -26,9 +26,9 @@ from lvqrej._validation import (
 )
 from lvqrej.certainty import Certainty, check_theta
 from lvqrej.counterfactual import explain
+from lvqrej.engine.requirements import check_requirements
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.parts import Parts, state
-from lvqrej.requirements import check_requirements
 
 Floats = NDArray[np.float64]
 

@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_choice, check_number
 from lvqrej.counterfactual import explain
-from lvqrej.diagnosis import reason_of
-from lvqrej.differing import best_first, one_per_class
+from lvqrej.engine.diagnosis import reason_of
+from lvqrej.engine.requirements import _mask
 from lvqrej.explanation import Explanations
-from lvqrej.hitting import fewest_changes
-from lvqrej.plausibility import Plausible
-from lvqrej.reach import Answer, Reach
-from lvqrej.requirements import _mask
-from lvqrej.robustness import Practice, practicable, why_impracticable
-from lvqrej.variant_answers import Asked, VariantExplanation, VariantExplanations, amounts
+from lvqrej.varying.differing import best_first, one_per_class
+from lvqrej.varying.hitting import fewest_changes
+from lvqrej.varying.plausibility import Plausible
+from lvqrej.varying.reach import Answer, Reach
+from lvqrej.varying.robustness import Practice, practicable, why_impracticable
+from lvqrej.varying.variant_answers import Asked, VariantExplanation, VariantExplanations, amounts
 
 __all__ = [
     "Plausible",
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 500, **options: Any) -> Any:
     """Explain with as few features as possible, and among these answers by the nearest one.
 
-    min |{k: delta_k != 0}|, then min sum_k w_k |delta_k|, by implicit hitting sets (`lvqrej.hitting`).
+    min |{k: delta_k != 0}|, then min sum_k w_k |delta_k|, by hitting sets (`lvqrej.varying.hitting`).
 
     Parameters
     ----------

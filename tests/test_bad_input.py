@@ -32,7 +32,7 @@ from lvqrej import (
     mad_weights,
 )
 from lvqrej.classifier import RejectOptionClassifier
-from lvqrej.storage import load, save
+from lvqrej.telling.storage import load, save
 
 PACKAGE = str(Path(lvqrej.__file__).parent)
 CHECKS = ("sklearn/utils/validation.py", "sklearn/utils/multiclass.py")

@@ -6,9 +6,9 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from lvqrej import GLVQ, DecisionDistance, PrototypeModel, RelativeSimilarity
-from lvqrej.cause import Familiarity, models_of
 from lvqrej.classifier import RejectOptionClassifier
 from lvqrej.probabilistic import ProbabilisticCertainty
+from lvqrej.telling.cause import Familiarity, models_of
 
 MODEL = PrototypeModel([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], ["a", "b", "c"])
 RNG = np.random.default_rng(0)

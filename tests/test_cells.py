@@ -5,7 +5,7 @@ from random_models import random_case
 
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
-from lvqrej.measure import cell_bounds, scaled
+from lvqrej.engine.measure import cell_bounds, scaled
 from lvqrej.prototypes import PrototypeModel
 
 

@@ -24,9 +24,9 @@ from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty
 from lvqrej.classifier import RejectOptionClassifier, UnreachableAccuracyWarning
 from lvqrej.counterfactual import NoCounterfactualError
-from lvqrej.labels import label_of_reject, with_rejects
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.recipe import FewerFoldsWarning
+from lvqrej.telling.labels import label_of_reject, with_rejects
+from lvqrej.telling.recipe import FewerFoldsWarning
 from lvqrej.thresholds import accuracy_reject_curve
 
 NAMES = ["relative-similarity", "decision-distance", "probabilistic"]

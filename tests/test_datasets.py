@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from lvqrej import RelativeSimilarity, downloads
+from lvqrej import RelativeSimilarity
 from lvqrej.datasets import NAMES, DataError, DataSet, RunningExample, download, load, running_example
+from lvqrej.study import downloads
 
 
 @pytest.fixture(autouse=True)

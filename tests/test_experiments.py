@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lvqrej import reproduce, runner
+from lvqrej import reproduce
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.counterfactual import explain
 from lvqrej.datasets import load
-from lvqrej.deviations import FINDINGS, METHODS, OPTIONS, Deviations, ablation, variant
 from lvqrej.experiments import (
     Caps,
     option_of,
@@ -30,15 +29,17 @@ from lvqrej.experiments import (
     samples_to_explain,
     scaled_samples,
 )
-from lvqrej.measures import changed_features, from_hex, goodness, overlap, to_hex
-from lvqrej.methods import Task, counterfactuals, methods_for
-from lvqrej.paper_tables import agreement, published_tables, side_by_side
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.protocol import FALLBACK_RATE, GRID, FoldFits
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.published import THRESHOLDS, UnsignedPairs, farthest_training_sample, shifted_threshold
-from lvqrej.results import load_models, merge
-from lvqrej.runner import Study, Unit, run
+from lvqrej.study import runner
+from lvqrej.study.deviations import FINDINGS, METHODS, OPTIONS, Deviations, ablation, variant
+from lvqrej.study.measures import changed_features, from_hex, goodness, overlap, to_hex
+from lvqrej.study.methods import Task, counterfactuals, methods_for
+from lvqrej.study.paper_tables import agreement, published_tables, side_by_side
+from lvqrej.study.protocol import FALLBACK_RATE, GRID, FoldFits
+from lvqrej.study.published import THRESHOLDS, UnsignedPairs, farthest_training_sample, shifted_threshold
+from lvqrej.study.results import load_models, merge
+from lvqrej.study.runner import Study, Unit, run
 from lvqrej.thresholds import accuracy_reject_curve
 
 RESULTS = Path(__file__).parents[1] / "book" / "results"
@@ -477,7 +478,7 @@ def first_run(tmp_path_factory):
 SCRIPT = """
 import sys
 from lvqrej.experiments import Caps
-from lvqrej.runner import Study, run
+from lvqrej.study.runner import Study, run
 few = Caps(4, 1, 4, 0, 0)
 study = Study(("iris",), 1, 1, 0, models=("GLVQ",), caps=few, other_caps=few, sizes=(1,))
 if __name__ == "__main__":
@@ -573,7 +574,7 @@ def test_a_fold_without_rejects_counts_as_zero_only_if_published(first_run):
 
 
 def test_empty_folds_as_zero_give_the_published_pairs_of_numbers():
-    from lvqrej.results import aggregates
+    from lvqrej.study.results import aggregates
 
     head = {"data": "iris", "model": "GLVQ", "option": "relative_similarity"}
     for empty, expected in ((1, (0.8, 0.16)), (2, (0.6, 0.24)), (3, (0.4, 0.24))):

@@ -82,12 +82,12 @@ def test_every_place_in_the_book_exists(row):
 def test_every_object_can_be_imported(row):
     assert row["code"]
     for name in row["code"]:
-        module, *path = name.split(".")
+        module, _, path = name.partition(":")
         found = importlib.import_module(f"lvqrej.{module}")
-        for part in path:
+        for part in path.split("."):
             found = getattr(found, part)
         assert callable(found), name
-        assert paper_map.line_of(ROOT / f"lvqrej/{module}.py", ".".join(path)) > 0
+        assert paper_map.line_of(ROOT / f"lvqrej/{module.replace('.', '/')}.py", path) > 0
 
 
 @pytest.mark.parametrize("row", BY_ITEM)
@@ -103,4 +103,4 @@ def test_a_chapter_of_the_paper_that_is_not_mapped_would_be_noticed():
     assert "eq-of-nowhere" not in labels()
     assert "test_of_nothing" not in names_of_tests("test_theory.py")
     with pytest.raises(paper_map.ExtensionError, match="Nothing is not in"):
-        paper_map.line_of(ROOT / "lvqrej/shapes.py", "Nothing")
+        paper_map.line_of(ROOT / "lvqrej/engine/shapes.py", "Nothing")

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from lvqrej.datasets import flip_synthetic, t21_synthetic
-from lvqrej.preprocessing import (
+from lvqrej.study.preprocessing import (
     MeanFiller,
     balanced_training_part,
     filling_and_scaling,

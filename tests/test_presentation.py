@@ -15,10 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lvqrej import DecisionDistance, PrototypeModel, RelativeSimilarity, explain
-from lvqrej.cause import Familiarity
 from lvqrej.explanation import Explanation
-from lvqrej.presentation import gauge_end, proof
-from lvqrej.rounding import (
+from lvqrej.telling.cause import Familiarity
+from lvqrej.telling.presentation import gauge_end, proof
+from lvqrej.telling.rounding import (
     before_and_after,
     number,
     percent_up,

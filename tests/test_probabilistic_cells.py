@@ -12,15 +12,15 @@ from sklearn.preprocessing import StandardScaler
 from lvqrej.baselines import nearest_accepted
 from lvqrej.baselines_convex import convex_probabilistic
 from lvqrej.baselines_direct import direct_probabilistic, smooth_direct
-from lvqrej.budgets import gamma, largest_certainty, share
 from lvqrej.cells import Ball, Cells
 from lvqrej.certainty import RelativeSimilarity
 from lvqrej.counterfactual import NoCounterfactualError, explain, explain_per_class
-from lvqrej.joint_cells import JointCells
 from lvqrej.lvq import GMLVQ
+from lvqrej.pairwise.budgets import gamma, largest_certainty, share
+from lvqrej.pairwise.joint_cells import JointCells
+from lvqrej.pairwise.restricting import sparse
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.restricting import sparse
 from lvqrej.thresholds import accuracy_reject_curve
 
 modest = settings(deadline=None, max_examples=25, derandomize=True)

@@ -5,12 +5,12 @@ from scipy.optimize import linprog
 
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
-from lvqrej.certificate import certified, knapsack
-from lvqrej.cone import cone_projection, polish
-from lvqrej.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
+from lvqrej.engine.certificate import certified, knapsack
+from lvqrej.engine.cone import cone_projection, polish
+from lvqrej.engine.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
+from lvqrej.engine.simplex import dual_simplex
 from lvqrej.projection import AcceptedSet, cone_program, homotopy_path, nearest_points, path_name, project
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.simplex import dual_simplex
 
 
 def linear_optimum(Q, g, lo, hi):

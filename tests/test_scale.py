@@ -25,10 +25,10 @@ from lvqrej import (
     RelativeSimilarity,
     explain,
 )
+from lvqrej.engine.validity import valid_answers
 from lvqrej.parts import MANIFEST
-from lvqrej.plausibility import Plausible
 from lvqrej.scale import explain_stream
-from lvqrej.validity import valid_answers
+from lvqrej.varying.plausibility import Plausible
 
 #: Processes on this machine only, with any free port and no dashboard.
 CLUSTER = {

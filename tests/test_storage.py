@@ -12,11 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn_lvq import GlvqModel
 
-import lvqrej.storage
+import lvqrej.telling.storage
 from lvqrej import GLVQ, GMLVQ, DecisionDistance, PrototypeModel, RelativeSimilarity
 from lvqrej.classifier import RejectOptionClassifier
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.storage import StorageError, load, save
+from lvqrej.telling.storage import StorageError, load, save
 
 X, Y = make_blobs(90, centers=[[0, 0], [3, 0], [0, 3]], random_state=0)
 COMPLETE = RelativeSimilarity(PrototypeModel([[0, 0], [3, 0], [0, 3]], [0, 1, 2]))
@@ -140,7 +140,7 @@ def changed(stored, path, change):
     result = change(header, arrays)
     header = header if result is None else result
     if isinstance(header, dict) and header.get("digest") == "anew":
-        header["digest"] = lvqrej.storage._digest(arrays)
+        header["digest"] = lvqrej.telling.storage._digest(arrays)
     text = json.dumps(header).encode()
     with path.open("wb") as file:
         np.savez(file, header=np.frombuffer(text, dtype=np.uint8), **arrays)
@@ -243,4 +243,9 @@ def test_what_cannot_be_stored_is_named(tmp_path):
 
 
 def test_models_of_sklearn_lvq_are_among_the_known_estimators():
-    assert lvqrej.storage._decode(lvqrej.storage._encode(GlvqModel(beta=3), "estimator"), None).beta == 3
+    assert (
+        lvqrej.telling.storage._decode(
+            lvqrej.telling.storage._encode(GlvqModel(beta=3), "estimator"), None
+        ).beta
+        == 3
+    )

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from lvqrej.datasets import flip_synthetic, load, t21_synthetic
-from lvqrej.synthetic import FLIP_CORRELATIONS, FLIP_MARKERS, FLIP_OUTLIER, trisomy_risk
+from lvqrej.study.synthetic import FLIP_CORRELATIONS, FLIP_MARKERS, FLIP_OUTLIER, trisomy_risk
 
 
 @pytest.fixture(scope="module")

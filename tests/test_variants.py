@@ -20,14 +20,14 @@ from lvqrej import (
     explain,
 )
 from lvqrej.counterfactual import accepted_set
-from lvqrej.hitting import fewest_changes
-from lvqrej.joint_cells import JointCells
-from lvqrej.plausibility import Plausible
-from lvqrej.reach import Reach
-from lvqrej.requirements import check_requirements
-from lvqrej.tightening import tightened
-from lvqrej.validity import valid_answers
+from lvqrej.engine.requirements import check_requirements
+from lvqrej.engine.validity import valid_answers
+from lvqrej.pairwise.joint_cells import JointCells
 from lvqrej.variants import plausible, robust, several, sparsest, trade_off
+from lvqrej.varying.hitting import fewest_changes
+from lvqrej.varying.plausibility import Plausible
+from lvqrej.varying.reach import Reach
+from lvqrej.varying.tightening import tightened
 
 KINDS = ("relative similarity", "decision distance", "two classes", "three classes")
 

@@ -83,12 +83,13 @@ class PaperMap(SphinxDirective):
         return ("Eq. " if kind == "eq" else "") + f"{{{ROLES[kind]}}}`{label}`"
 
     def _code(self, name: str) -> str:
-        module, _, path = name.partition(".")
+        module, _, path = name.partition(":")
         public = getattr(importlib.import_module(f"lvqrej.{module}"), "__all__", [path.split(".")[0]])
         in_full = f"lvqrej.{module}" in self.documented and path.split(".")[0] in public
-        if in_full or f"lvqrej.{name}" in self.documented:
-            return f"{{py:obj}}`{path} <lvqrej.{name}>`"
-        return f"[`{path}`]({self._source(f'lvqrej/{module}.py', path)})"
+        if in_full or f"lvqrej.{module}.{path}" in self.documented:
+            return f"{{py:obj}}`{path} <lvqrej.{module}.{path}>`"
+        file = f"lvqrej/{module.replace('.', '/')}.py"
+        return f"[`{path}`]({self._source(file, path)})"
 
     def _test(self, name: str) -> str:
         file, *path = name.split("::")

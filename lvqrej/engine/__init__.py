@@ -1,0 +1,1 @@
+"""The nearest point of a union of cells: bounds, solvers, search, certificates, validity."""

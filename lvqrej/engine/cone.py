@@ -1,0 +1,241 @@
+"""The l1 projection onto any cell, as one cone program for Clarabel, polished and certified.
+
+In scaled changes beta = w delta, with e_m = M_m beta for each metric and t_m >= |e_m|^2 (one second-order
+cone per metric), every constraint is linear: s_j t_m - 2 A_j'e_m + g_j <= 0. This takes over where several
+balls are active at once, where metrics are mixed and where half-spaces cut balls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from lvqrej.engine.certificate import certified
+from lvqrej.engine.homotopy import INFEASIBLE, SOLVED, UNRESOLVED
+
+Floats = NDArray[np.float64]
+
+#: Relative size below which a change, or a multiplier, of the solver is taken for zero.
+_ZERO = 1e-6
+
+
+class Program(NamedTuple):
+    """One cell as a sample sees it: f_j = s_j |M_j beta|^2 - 2 A_j'M_j beta + g_j, or g_j - q_j'beta."""
+
+    M: list[Floats]  # metric of each constraint, (k, d); empty for a half-space
+    A: list[Floats]  # (k,)
+    q: Floats  # (c, d) gradient of -f_j at 0
+    s: Floats  # (c,)
+    g: Floats  # (c,)
+    size: Floats  # (c,) size of the terms of g
+    margin: Floats  # (c,) by how much the answer has to be inside
+    lo: Floats  # (d,)
+    hi: Floats  # (d,)
+
+    def gradients(self, beta: Floats) -> Floats:
+        """Return -grad f_j(beta), of shape (c, d)."""
+        rows = self.q.copy()
+        for j in np.flatnonzero(self.s):
+            rows[j] = 2 * (self.A[j] - self.s[j] * (self.M[j] @ beta)) @ self.M[j]
+        return rows
+
+    def squares(self, beta: Floats) -> Floats:
+        """Return s_j |M_j beta|^2, of shape (c,)."""
+        result = np.zeros(len(self.g))
+        for j in np.flatnonzero(self.s):
+            e = self.M[j] @ beta
+            result[j] = self.s[j] * (e @ e)
+        return result
+
+    def values(self, beta: Floats) -> Floats:
+        """Return f_j(beta) + margin_j, of shape (c,)."""
+        return self.g + self.margin + self.squares(beta) - self.q @ beta
+
+    def bound(self, beta: Floats, lam: Floats) -> float:
+        """Return the certified lower bound that multipliers lam >= 0 and the point beta give."""
+        squares = self.squares(beta)
+        doubt, size = np.zeros(len(beta)), self.size + squares
+        for j in np.flatnonzero(lam):
+            if self.s[j] > 0:
+                e = self.M[j] @ beta
+                residual = np.linalg.norm(self.A[j] - self.s[j] * e)
+                doubt += 2 * lam[j] * residual * np.sqrt((self.M[j] ** 2).sum(axis=0))
+                size[j] += 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e)
+            else:
+                doubt += lam[j] * np.abs(self.q[j])
+        unit = (len(beta) + max([len(M) for M in self.M], default=0) + 16) * float(np.finfo(float).eps)
+        tau = float(lam @ (self.g - squares))
+        return certified(
+            lam @ self.gradients(beta), doubt, tau, 0.0, float(lam @ size), self.lo, self.hi, unit
+        )[1]
+
+
+def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
+    """Return status, changes beta, multipliers lam and certified bound of the program."""
+    status, beta, lam = _clarabel(program)
+    bound = program.bound(beta, lam)
+    if status == INFEASIBLE:
+        return status, beta, lam, bound
+    polished = polish(program, beta, lam)
+    if polished is not None:
+        bound = max(bound, program.bound(*polished))
+        beta, lam = polished
+    return status, beta, lam, bound
+
+
+def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
+    """Solve the cone program; on INFEASIBLE the multipliers are the ray that proves it."""
+    import clarabel
+
+    d, lo, hi = len(program.lo), program.lo, program.hi
+    up, down = np.flatnonzero(hi > 0), np.flatnonzero(lo < 0)
+    if len(up) + len(down) == 0:
+        # Nothing may move: any violated constraint alone is the proof.
+        return INFEASIBLE, np.zeros(d), (program.values(np.zeros(d)) > 0).astype(float)
+    rate = np.maximum(
+        program.q[:, up].max(axis=1, initial=0.0), (-program.q[:, down]).max(axis=1, initial=0.0)
+    )
+    g = program.g + program.margin
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.where(g > 0, g / rate, 0.0)
+    finite = lengths[np.isfinite(lengths)]
+    unit = float(finite.max(initial=0.0)) or 1.0
+    direction = np.hstack([np.eye(d)[:, up], -np.eye(d)[:, down]])
+    steps = direction.shape[1]
+    curved = [j for j in range(len(g)) if program.s[j] > 0]
+    metrics = {id(program.M[j]): program.M[j] for j in curved}
+    offsets, origins, scales, n = {}, {}, {}, steps
+    for key, M in metrics.items():
+        offsets[key] = n
+        n += len(M) + 1
+        mine = [j for j in curved if program.M[j] is M]
+        origins[key], scales[key] = _frame(program, g, mine, unit * float(np.abs(M).max() or 1.0))
+    rows: list[Floats] = []
+    right: list[float] = []
+
+    def add(row: Floats, value: float) -> None:
+        rows.append(row)
+        right.append(value)
+
+    for key, M in metrics.items():
+        for r in range(len(M)):
+            row = np.zeros(n)
+            row[:steps] = M[r] @ direction * (unit / scales[key])
+            row[offsets[key] + r] = -1.0
+            add(row, origins[key][r] / scales[key])
+    equalities = len(rows)
+    for i, room in enumerate(np.concatenate([hi[up], -lo[down]])):
+        row = np.zeros(n)
+        row[i] = -1.0
+        add(row, 0.0)
+        if np.isfinite(room):
+            add(-row, room / unit)
+    first = len(rows)
+    norms = np.empty(len(g))
+    for j in range(len(g)):
+        row, value = np.zeros(n), g[j]
+        if program.s[j] > 0:
+            key, A, s = id(program.M[j]), program.A[j], program.s[j]
+            k, scale, origin = len(A), scales[key], origins[key]
+            row[offsets[key] : offsets[key] + k] = -2 * (A - s * origin) * scale
+            row[offsets[key] + k] = s * scale**2
+            value += s * (origin @ origin) - 2 * (A @ origin)
+        else:
+            row[:steps] = -(program.q[j] @ direction) * unit
+        norms[j] = max(float(np.abs(row).max()), abs(value)) or 1.0
+        add(row / norms[j], -value / norms[j])
+    cones = [clarabel.ZeroConeT(equalities)] if equalities else []
+    cones.append(clarabel.NonnegativeConeT(len(rows) - equalities))
+    for key, M in metrics.items():
+        k = len(M)
+        for head in (1.0, -1.0):
+            row = np.zeros(n)
+            row[offsets[key] + k] = -1.0
+            add(row, head)
+        for r in range(k):
+            row = np.zeros(n)
+            row[offsets[key] + r] = -2.0
+            add(row, 0.0)
+        cones.append(clarabel.SecondOrderConeT(k + 2))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-10
+    cost = np.concatenate([np.ones(steps), np.zeros(n - steps)])
+    matrix = sparse.csc_matrix(np.array(rows))
+    solution = clarabel.DefaultSolver(
+        sparse.csc_matrix((n, n)), cost, matrix, np.array(right), cones, settings
+    ).solve()
+    multipliers = np.maximum(np.array(solution.z)[first : first + len(g)], 0.0) / norms
+    largest = float(multipliers.max(initial=0.0))
+    if not 0 < largest < np.inf:
+        multipliers, largest = np.zeros(len(g)), 1.0
+    multipliers /= largest  # the certificate is free of their scale, and a ray's may overflow
+    if "Infeasible" in str(solution.status):
+        return INFEASIBLE, np.zeros(d), multipliers
+    beta = direction @ np.array(solution.x)[:steps] * unit
+    if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
+        return UNRESOLVED, np.zeros(d), multipliers
+    return SOLVED, np.clip(beta, lo, hi), multipliers * (largest * unit)
+
+
+def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tuple[Floats, float]:
+    """Return origin and unit in which the image e = M beta is of order one.
+
+    A small ball far away is seen from its centre, in units of its radius; anything else from the sample, in
+    units of the distance to it.
+    """
+    worst = max(mine, key=lambda j: float(g[j]) / max(float(np.linalg.norm(program.A[j])), 1e-300))
+    A, s = program.A[worst], program.s[worst]
+    squared = float(A @ A)
+    rest = squared - s * g[worst]
+    if 0 < rest < 0.25 * squared:
+        return A / s, float(np.sqrt(rest)) / s
+    return np.zeros(len(A)), abs(g[worst]) / (2 * np.sqrt(squared)) if squared > 0 and g[worst] else default
+
+
+def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:
+    """Solve the optimality conditions on the solver's active sets by Newton's method, to the last digits.
+
+    Returns None if they turn out not to be the right sets.
+    """
+    lo, hi = program.lo, program.hi
+    largest = float(np.abs(beta).max())
+    if largest == 0.0:
+        return None
+    at_hi = np.isfinite(hi) & (beta > 0) & (hi - beta <= _ZERO * largest)
+    at_lo = np.isfinite(lo) & (beta < 0) & (beta - lo <= _ZERO * largest)
+    beta = np.where(at_hi, hi, np.where(at_lo, lo, np.where(np.abs(beta) <= _ZERO * largest, 0.0, beta)))
+    moving = np.flatnonzero((beta != 0) & ~at_hi & ~at_lo)
+    weight = lam * np.maximum(np.abs(program.q).max(axis=1), 1e-300)
+    tight = np.flatnonzero(weight > _ZERO * weight.max(initial=0.0))
+    lam = np.where(weight > _ZERO * weight.max(initial=0.0), lam, 0.0)
+    signs = np.sign(beta)
+    p = len(moving)
+    for _ in range(12):
+        rows = program.gradients(beta)[np.ix_(tight, moving)]
+        hessian = np.zeros((p, p))
+        for j in tight[program.s[tight] > 0]:
+            part = program.M[j][:, moving]
+            hessian += 2 * lam[j] * program.s[j] * part.T @ part
+        residual = np.concatenate([signs[moving] - lam[tight] @ rows, program.values(beta)[tight]])
+        jacobian = np.block([[hessian, -rows.T], [-rows, np.zeros((len(tight), len(tight)))]])
+        scale = np.concatenate([np.full(p, largest), np.maximum(lam[tight], 1e-300)])
+        step = scale * np.linalg.lstsq(jacobian * scale, -residual, rcond=1e-14)[0]
+        beta[moving] += step[:p]
+        lam[tight] += step[p:]
+        if not (np.isfinite(beta).all() and np.isfinite(lam).all()):
+            return None
+        if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
+            break
+    good = (
+        (signs * beta >= 0).all()
+        and (beta >= lo).all()
+        and (beta <= hi).all()
+        and (lam >= 0).all()
+        and (program.values(beta) <= 0.5 * program.margin).all()
+    )
+    return (beta, lam) if good else None

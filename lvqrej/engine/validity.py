@@ -1,0 +1,132 @@
+"""Answers that pass the option's own test in floating point, without tolerance.
+
+The nearest point lies on the boundary, where a hair decides. The search therefore aims inside by what
+rounding can add up to; the option tests the result; what still fails is aimed further inside, four times each
+time. The lower bound is that of the cells as they are, so nothing of this is hidden from the gap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvqrej.cells import Cells
+from lvqrej.certainty import Certainty
+from lvqrej.engine.requirements import Requirements
+from lvqrej.engine.search import ACCEPTED, NONE, Found
+from lvqrej.projection import ROUNDING, nearest_points
+
+Floats = NDArray[np.float64]
+
+#: How far inside to aim, try after try, in units of rounding.
+_LADDER = tuple(4.0**k for k in range(18))
+#: A set without interior (theta = 1, bounds that just touch it) is met only if rounding is forgiven.
+_FORGIVING = (0.0, -1 / 16, -1.0, -16.0, -64.0)
+
+
+class Answers(NamedTuple):
+    """Arrays over the samples of a batch."""
+
+    points: Floats  # (n, d)
+    distances: Floats
+    bounds: Floats
+    certainties_before: Floats
+    certainties: Floats
+    labels: NDArray[Any]
+    found: NDArray[np.bool_]
+    cells: NDArray[np.int64]
+    paths: NDArray[np.int64]
+
+
+def valid_answers(option: Certainty, theta: float, union: Any, required: Requirements, X: Floats) -> Answers:
+    """Return the nearest valid counterfactuals of the rows of X."""
+    n, d = X.shape
+    lower, upper = required.box(X)
+    start = np.clip(X, lower, upper)
+    before, own = judge(option, theta, required, X)
+    state = Answers(
+        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), option.classes[:0],
+        np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int64), np.full(n, NONE, dtype=np.int64),
+    )  # fmt: skip
+    possible = (lower <= upper).all(axis=1)
+    own &= possible & (start == X).all(axis=1)
+    state.points[own], state.distances[own], state.bounds[own] = X[own], 0.0, 0.0
+    state.found[own], state.paths[own] = True, ACCEPTED
+    pending = np.flatnonzero(possible & ~own)
+    _climb(option, theta, union, required, X, start, lower, upper, pending, _LADDER, state)
+    missed = pending[~state.found[pending]]
+    _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
+    state.bounds[~state.found] = np.inf
+    final = np.where(state.found[:, None], state.points, X)
+    return state._replace(labels=option.predict(final) if n else option.classes[:0])
+
+
+def judge(
+    option: Certainty, theta: float, required: Requirements, points: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the certainty of each point and whether it is a valid answer."""
+    if len(points) == 0:
+        return np.empty(0), np.zeros(0, dtype=bool)
+    certainty = option.certainty(points)
+    plain = type(option).accepts is Certainty.accepts  # then its test is a comparison, no second evaluation
+    valid = certainty >= theta if plain else option.accepts(points, theta)
+    if required.target is not None:
+        valid &= option.predict(points) == option.classes[required.target]
+    if len(required.b):
+        valid &= required.linear(points)
+    return certainty, valid
+
+
+def is_valid(option: Certainty, theta: float, required: Requirements, points: Floats) -> NDArray[np.bool_]:
+    """Return whether the option accepts each point, as the target if there is one, within the constraints."""
+    return judge(option, theta, required, points)[1]
+
+
+def nearest(union: Any, *arguments: Any) -> Found:
+    """Find nearest points, compiled for `Cells`, by its own method for any other accepted set."""
+    return nearest_points(union, *arguments) if isinstance(union, Cells) else union.nearest(*arguments)
+
+
+def _climb(
+    option: Certainty,
+    theta: float,
+    union: Any,
+    required: Requirements,
+    X: Floats,
+    start: Floats,
+    lower: Floats,
+    upper: Floats,
+    pending: NDArray[np.intp],
+    ladder: tuple[float, ...],
+    state: Answers,
+) -> None:
+    """Aim further and further inside until each pending sample has an answer that passes, or none is left."""
+    for step in ladder:
+        if len(pending) == 0:
+            return
+        rounding = step * ROUNDING
+        found = nearest(
+            union, start[pending], required.weights, lower[pending], upper[pending], rounding, rounding
+        )
+        reached = np.isfinite(found.distances)
+        points = np.clip(start[pending] + found.deltas, lower[pending], upper[pending])
+        moved = (np.abs(start[pending] - X[pending]) * required.weights).sum(axis=1)
+        state.bounds[pending] = np.maximum(state.bounds[pending], moved + found.bounds)
+        passed, certainty = reached.copy(), np.empty(len(pending))
+        certainty[reached], passed[reached] = judge(option, theta, required, points[reached])
+        if ladder is _FORGIVING and isinstance(union, Cells):
+            tried = reached & ~passed
+            snapped = union.snapped(found.cells[tried], points[tried], start[pending[tried]])
+            points[tried] = np.clip(snapped, lower[pending[tried]], upper[pending[tried]])
+            certainty[tried], passed[tried] = judge(option, theta, required, points[tried])
+        distances = (np.abs(points - X[pending]) * required.weights).sum(axis=1)
+        passed &= distances < state.distances[pending]
+        rows = pending[passed]
+        state.points[rows], state.distances[rows] = points[passed], distances[passed]
+        state.found[rows], state.cells[rows] = True, found.cells[passed]
+        state.paths[rows], state.certainties[rows] = found.paths[passed], certainty[passed]
+        state.bounds[rows] = np.minimum(state.bounds[rows], state.distances[rows])
+        if ladder is not _FORGIVING:  # there the next step may do better still
+            pending = pending[reached & ~passed]

@@ -1,0 +1,1 @@
+"""Explanations for people: sentences, charts, causes, files."""

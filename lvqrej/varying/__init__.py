@@ -1,0 +1,1 @@
+"""What the variants of an explanation are made of."""
