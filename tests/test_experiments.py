@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import lvqrej
 from lvqrej import reproduce
 from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.counterfactual import explain
@@ -657,7 +658,7 @@ def test_provenance_names_code_data_and_versions(first_run):
     assert len(found["package_sha256"]) == 64
     assert found["study"]["caps"]["paper"] == 1
     assert found["versions"]["numpy"] == np.__version__
-    names = {file.name for file in runner._sources(Path(runner.__file__).with_name("experiments.py"))}
+    names = {file.name for file in runner._sources(Path(lvqrej.__file__).with_name("experiments.py"))}
     assert {"experiments.py", "explanation.py", "presentation.py", "lvq.py", "published.py"} <= names
     assert "runner.py" not in names
 
