@@ -118,6 +118,9 @@ def test_unchanged_book_is_not_executed_again_even_for_another_repository(built)
 def test_edited_package_changes_the_page_and_a_gone_page_is_removed(built):
     gone = built.folder / "_build/html/notebooks/gone.html"
     gone.write_text("<title>A chapter that left the book</title>")
+    door = built.folder / "_build/html/index.html"
+    leads_to = door.read_text()
+    door.write_text("leads to a page that is gone")
     built.write("lvqrej/__init__.py", PACKAGE.replace("first", "second"))
     result = built.build()
     assert result.returncode == 0, result.stderr
@@ -125,6 +128,7 @@ def test_edited_package_changes_the_page_and_a_gone_page_is_removed(built):
     assert "the first answer" not in built.html()
     assert built.runs()[-1] == "the second answer"
     assert not gone.exists()
+    assert door.read_text() == leads_to
 
 
 def test_two_builds_export_the_same_bytes(built, tmp_path):

@@ -166,6 +166,11 @@ def publish_figures(app: Sphinx, error: Exception | None) -> None:
     (target / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
+def remove_front_door(app: Sphinx) -> None:
+    """Delete the page that leads to the first one: it is made anew only where there is none."""
+    (Path(app.outdir) / "index.html").unlink(missing_ok=True)
+
+
 def remove_gone_pages(app: Sphinx, error: Exception | None) -> None:
     """Delete the pages of an earlier build whose source has left the book."""
     if error is None and app.builder.name == "html":
@@ -197,6 +202,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", key_execution_on_content)
     app.connect("config-inited", derive_links)
     app.connect("config-inited", quieten_theme)
+    app.connect("builder-inited", remove_front_door)
     app.connect("html-page-context", mend_page)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)
