@@ -25,7 +25,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
 #: Thumbnails in few colours: all of them together weigh about a megabyte.
-WIDTH, COLOURS = 400, 24
+WIDTH, COLOURS = 400, 128
 THUMBNAILS = "_images/thumbnails"
 NAMES = {"figure": "Figure", "table": "Table", "displaymath": "Eq."}
 Record = dict[str, Any]
@@ -221,7 +221,7 @@ def make_thumbnails(app: Sphinx, error: Exception | None) -> None:
         if not thumbnail.exists() or thumbnail.stat().st_mtime < source.stat().st_mtime:
             with Image.open(source) as picture:
                 small = picture.convert("RGB").resize(reduced(picture.size), Image.Resampling.LANCZOS)
-            small.quantize(COLOURS, dither=Image.Dither.NONE).save(thumbnail, optimize=True)
+            small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(thumbnail, optimize=True)
 
 
 def galleries(app: Sphinx, env: BuildEnvironment) -> list[str]:
