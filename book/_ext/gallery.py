@@ -221,7 +221,9 @@ def make_thumbnails(app: Sphinx, error: Exception | None) -> None:
         if not thumbnail.exists() or thumbnail.stat().st_mtime < source.stat().st_mtime:
             with Image.open(source) as picture:
                 small = picture.convert("RGB").resize(reduced(picture.size), Image.Resampling.LANCZOS)
-            small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(thumbnail, optimize=True)
+            small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+                thumbnail, optimize=True
+            )
 
 
 def galleries(app: Sphinx, env: BuildEnvironment) -> list[str]:
