@@ -111,11 +111,11 @@ def explain(
     )  # fmt: skip
     theta = check_theta(theta)
     check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
-    workers = _workers(n_jobs)
+    n_workers = workers(n_jobs)
     union = accepted_set(option, theta, required)
-    size = _chunk_size(union, len(samples), option.n_features, workers)
+    size = _chunk_size(union, len(samples), option.n_features, n_workers)
     chunks = [samples[i : i + size] for i in range(0, max(len(samples), 1), size)]
-    jobs = 1 if workers == 1 else n_jobs
+    jobs = 1 if n_workers == 1 else n_jobs
     answers = _join(_run(option, theta, union, required, chunks, jobs, progress))
     result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
     return result[0] if single else result
@@ -172,7 +172,7 @@ def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
     return check_samples(rows, option.n_features, allow_empty=True), single
 
 
-def _workers(n_jobs: int | None) -> int:
+def workers(n_jobs: int | None) -> int:
     """Return how many jobs can run at once under the joblib backend in force."""
     if n_jobs is not None and int(check_number(n_jobs, "n_jobs", integer=True)) == 0:
         raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
@@ -181,14 +181,14 @@ def _workers(n_jobs: int | None) -> int:
     return effective_n_jobs(n_jobs)
 
 
-def _chunk_size(union: Any, n: int, d: int, workers: int) -> int:
+def _chunk_size(union: Any, n: int, d: int, n_workers: int) -> int:
     """Return the number of samples per chunk; compiled loops over `Cells` take microseconds per sample.
 
     >>> _chunk_size(None, 100, 4, 2), _chunk_size(None, 3, 4, 8), _chunk_size(None, 10**6, 512, 2)
     (13, 1, 2048)
     """
     largest = max(1, min(_CHUNK, _NUMBERS // d))
-    return largest if isinstance(union, Cells) else min(largest, max(1, -(-n // (_PER_WORKER * workers))))
+    return largest if isinstance(union, Cells) else min(largest, max(1, -(-n // (_PER_WORKER * n_workers))))
 
 
 def _run(

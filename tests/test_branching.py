@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lvqrej.pairwise.branching import branch_and_bound
 from lvqrej.pairwise.covering import filled
 from lvqrej.pairwise.interior import interior_point
 from lvqrej.pairwise.programs import Convex, cheapest_budgets, without_budgets
+from lvqrej.varying.branching import branch_and_bound
 
 modest = settings(deadline=None, max_examples=60, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)

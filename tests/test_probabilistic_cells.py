@@ -102,6 +102,8 @@ def test_random_models_are_answered_validly_and_never_bounded_too_high(seed, K, 
         assert 0 <= found.lower_bounds[0] <= found.distances[0]
         assert found.lower_bounds[0] <= nearest * (1 + 1e-9) + 1e-12
         assert 0 <= found.gaps[0] <= 1
+    else:
+        assert nearest == np.inf
 
 
 @modest

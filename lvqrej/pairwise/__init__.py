@@ -1,1 +1,1 @@
-"""The accepted set of the probabilistic certainty: budgets, joint cells, bounds, branching."""
+"""The accepted set of the probabilistic certainty: budgets, joint cells, bounds, search."""

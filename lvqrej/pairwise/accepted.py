@@ -78,11 +78,28 @@ def _two_classes(pairs: Pairs, theta: float) -> Cells | None:
             rows += [(int(of.own[c]), int(of.other[c]), least) for c in row[apart]]
             start.append(len(rows))
             labels.append(label)
+    return score_cells(pairs, rows, start, labels)
+
+
+def score_cells(
+    models: Any, rows: list[tuple[int, int, float]], start: list[int], labels: list[int]
+) -> Cells:
+    """Return cells of scores that are high enough: (d_other - d_own) / (d_other + d_own) >= score.
+
+    Parameters
+    ----------
+    models : Pairs or JointCells
+        Whose metrics and sites they are.
+    rows : list of (own, other, score)
+        Two sites and the score, from 0 to 1, that is asked of them.
+    start, labels : lists of int
+        Cell c, of class labels[c], has the rows from start[c] to start[c + 1].
+    """
     table = np.array(rows, dtype=float).reshape(-1, 3)
     return Cells(
-        metrics=pairs.metrics,
-        sites=pairs.sites,
-        site_metric=pairs.site_metric,
+        metrics=models.metrics,
+        sites=models.sites,
+        site_metric=models.site_metric,
         near=table[:, 0].astype(np.int64),
         far=table[:, 1].astype(np.int64),
         alpha=1 + table[:, 2],
@@ -90,5 +107,5 @@ def _two_classes(pairs: Pairs, theta: float) -> Cells | None:
         gamma=np.zeros(len(table)),
         start=np.array(start, dtype=np.int64),
         labels=np.array(labels, dtype=np.int64),
-        site_names=[f"prototype {k}" for k in range(len(pairs.sites))],
+        site_names=[f"prototype {k}" for k in range(len(models.sites))],
     )

@@ -19,8 +19,8 @@ from lvqrej.cells import Cells, HalfSpace
 from lvqrej.counterfactual import accepted_set
 from lvqrej.engine.diagnosis import reason_of
 from lvqrej.engine.validity import nearest
-from lvqrej.pairwise.branching import branch_and_bound
 from lvqrej.pairwise.joint_cells import JointCells
+from lvqrej.varying.branching import branch_and_bound
 from lvqrej.varying.hitting import FAR
 from lvqrej.varying.plausibility import JoinedSets
 from lvqrej.varying.reach import Answer, Reach

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace
 from lvqrej.certainty import Certainty
+from lvqrej.pairwise.accepted import score_cells
 from lvqrej.pairwise.budgets import gamma, log_kappa, share
 from lvqrej.pairwise.joint_cells import JointCells
 from lvqrej.varying.plausibility import JoinedSets
@@ -182,19 +183,7 @@ def cells_around(union: JointCells, points: Floats) -> Cells:
         rows += [(int(of.own[c]), int(of.other[c]), asked[j]) for j, row in enumerate(targets) for c in row]
         start.append(len(rows))
         labels.append(label)
-    table = np.array(rows, dtype=float).reshape(-1, 3)
-    cells = Cells(
-        metrics=union.metrics,
-        sites=union.sites,
-        site_metric=union.site_metric,
-        near=table[:, 0].astype(np.int64),
-        far=table[:, 1].astype(np.int64),
-        alpha=1 + table[:, 2],
-        beta=1 - table[:, 2],
-        gamma=np.zeros(len(table)),
-        start=np.array(start, dtype=np.int64),
-        labels=np.array(labels, dtype=np.int64),
-    )
+    cells = score_cells(union, rows, start, labels)
     return cells.narrowed(union.extra) if union.extra else cells
 
 

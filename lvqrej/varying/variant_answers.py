@@ -18,7 +18,7 @@ from lvqrej._validation import (
     feature_names_of,
 )
 from lvqrej.certainty import Certainty, check_theta
-from lvqrej.counterfactual import _check_samples
+from lvqrej.counterfactual import _check_samples, workers
 from lvqrej.engine.requirements import Requirements, _feature, check_requirements
 from lvqrej.explanation import Explanation, Explanations, NoCounterfactualError
 from lvqrej.telling.presentation import NO_GAP
@@ -110,7 +110,7 @@ class Asked:
     single: bool
     required: Requirements
     on_infeasible: str
-    jobs: int
+    jobs: int | None
     progress: bool
 
     @staticmethod
@@ -120,7 +120,7 @@ class Asked:
         X: ArrayLike,
         *,
         on_infeasible: str = "raise",
-        n_jobs: int | None = 1,
+        n_jobs: int | None = None,
         progress: bool = False,
         **requirements: Any,
     ) -> Asked:
@@ -129,9 +129,7 @@ class Asked:
         names = feature_names_of(X) or option.feature_names
         required = check_requirements(option.n_features, names, option.classes, **requirements)
         check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
-        jobs = 1 if n_jobs is None else int(check_number(n_jobs, "n_jobs", integer=True))
-        if jobs == 0:
-            raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
+        jobs = 1 if workers(n_jobs) == 1 else n_jobs
         return Asked(option, check_theta(theta), samples, single, required, on_infeasible, jobs, progress)
 
     def one(self) -> Reach:
