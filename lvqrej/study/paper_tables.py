@@ -1,7 +1,8 @@
-"""The paper's published tables beside ours: which published column is which measure of which method."""
+"""The paper's published tables beside ours: which column is which measure; the rules by which we judge."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +15,36 @@ FILE = "paper_tables.csv"
 OPTION_NAMES = {"relsim": "relative_similarity", "dist": "decision_distance", "proba": "probabilistic"}
 #: What stands in for data that cannot be shipped; the tables name it.
 STAND_INS = {"flip": "flip_synthetic", "t21": "t21_synthetic"}
+
+#: How the book's tables and figures call data, reject options and methods; the data's numbers of features.
+DATA = {
+    "wine": "Wine",
+    "breast_cancer": "Breast Cancer",
+    "flip": "Flip",
+    "t21": "T21",
+    "flip_synthetic": "Flip (synthetic)",
+    "t21_synthetic": "T21 (synthetic)",
+}
+OPTION = {"relative_similarity": "RelSim", "decision_distance": "Dist", "probabilistic": "Proba"}
+METHOD = {
+    "exact": "exact (explain)",
+    "paper": "paper's algorithm",
+    "nearest": "nearest sample",
+    "black_box": "black box",
+    "direct": "Algorithm 2",
+}
+FEATURES = {
+    "wine": 13, "breast_cancer": 30, "flip": 12, "t21": 18, "flip_synthetic": 12, "t21_synthetic": 18,
+}  # fmt: skip
+_UNJUDGED = ("stand-in", "no result")
+_TITLES = {
+    "BbCfFeasibility": "valid",
+    "Bb_feasibility": "Bb valid",
+    "Bb_sparsity": "Bb",
+    "Algo_proba1_feasibility": "Algo 2 valid",
+    "Algo_proba1_sparsity": "Algo 2",
+    "Algo_proba2_sparsity": "Algo 3",
+}
 
 #: (method, measure) of a column; a pair of methods for an overlap. "black box" is Algorithm 2 in the main
 #: tables' probabilistic rows, and the columns of the overlap table mean other pairs than their titles say.
@@ -172,6 +203,127 @@ def agreement(table: Frame, units: Frame, model: str = "GMLVQ") -> Frame:
         words[difference.isna()] = "no result"
         result[f"{prefix}_tolerance"], result[f"{prefix}_agrees"] = tolerance, words
     return result
+
+
+def shown(table: Frame) -> Frame:
+    r"""Return the cells of `agreement` as text: paper, ours and with the deviations, each mean ± deviation.
+
+    "n" and "spread" (standard deviation of the means of repetitions) are those of ours; of the deviating run.
+
+    Examples
+    --------
+    >>> cell = {"our_data": "wine", "column": "BbCf", "mean": 11.14, "variance": 1.41}
+    >>> ours = {"mean": 10.25, "variance": 1.44, "n": 16, "sd_repetitions": 0.5, "agrees": "no"}
+    >>> none = dict.fromkeys(ours, float("nan")) | {"agrees": "no result"}
+    >>> for prefix, found in (("ours", ours), ("deviating", none)):
+    ...     cell |= {f"{prefix}_{name}": value for name, value in found.items()}
+    >>> shown(pd.DataFrame([cell])).T[0].tolist()
+    ['Wine', 'BbCf', '11.14 ±\xa01.19', '10.25 ±\xa01.20', 'no', '–', 'no result', '16; –', '0.50; –']
+    """
+
+    def both(name: str, digits: int) -> list[str]:
+        pairs = zip(table[f"ours_{name}"], table[f"deviating_{name}"], strict=True)
+        return [f"{_number(a, digits)}; {_number(b, digits)}" for a, b in pairs]
+
+    cells = {
+        "data": table["our_data"].map(DATA),
+        "column": table["column"].replace(_TITLES),
+        "paper": _means(table["mean"], table["variance"]),
+    }
+    for who in ("ours", "deviating"):
+        cells[who] = _means(table[f"{who}_mean"], table[f"{who}_variance"])
+        cells[f"{who} agrees"] = table[f"{who}_agrees"]
+    cells |= {"n": both("n", 0), "spread": both("sd_repetitions", 2)}
+    return pd.DataFrame(cells).reset_index(drop=True)
+
+
+def count(holds: Iterable[Any]) -> str:
+    """Return in how many cells something holds, 'k of n'; of words of `agreement`, only "yes" and "no" count.
+
+    Examples
+    --------
+    >>> count([True, False, True]), count(["yes", "no", "stand-in"])
+    ('2 of 3', '1 of 2')
+    """
+    cells = _judged(holds)
+    return f"{sum(cells)} of {len(cells)}"
+
+
+def verdict(holds: Iterable[Any]) -> str:
+    """Return what holds in every cell as 'confirmed', in half of them as 'qualified', else 'not confirmed'.
+
+    Examples
+    --------
+    >>> verdict([True, True]), verdict([True, False]), verdict([True, False, False]), verdict([])
+    ('confirmed', 'qualified', 'not confirmed', 'no result')
+    """
+    return _by_share(holds, 1.0, ("confirmed", "qualified", "not confirmed"))
+
+
+def replicated(words: Iterable[Any]) -> str:
+    """Return 'replicated' if four of five cells agree, 'partly replicated' if half do, else 'not replicated'.
+
+    Examples
+    --------
+    >>> replicated(["yes"] * 4 + ["no"]), replicated(["yes", "no"]), replicated(["no", "stand-in"])
+    ('replicated', 'partly replicated', 'not replicated')
+    """
+    return _by_share(words, 0.8, ("replicated", "partly replicated", "not replicated"))
+
+
+def times(n: int) -> str:
+    """Return 'once', 'twice', '3 times', ..."""
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def precision_above_chance(aggregates: Frame) -> Frame:
+    """Return precision, chance and the standard error over folds of every method of our protocol.
+
+    Returns
+    -------
+    DataFrame
+        data, model, option, method, precision, chance, standard_error, and `clear`: whether precision exceeds
+        chance by more than 0.1 and by more than two standard errors.
+    """
+    keys = ["data", "model", "option", "method"]
+    part = aggregates[(aggregates["variant"] == "ours") & (aggregates["experiment"] == "goodness")]
+    found = part[part["measure"] == "precision"].set_index(keys)
+    chance = part[part["measure"] == "chance"].set_index(keys)["mean"]
+    error = np.sqrt(found["variance_folds"] / (found["n_folds"] - 1))
+    above = found["mean"] - chance.reindex(found.index)
+    table = pd.DataFrame(
+        {
+            "precision": found["mean"],
+            "chance": found["mean"] - above,
+            "standard_error": error,
+            "clear": (above > 0.1) & (above > 2 * error),
+        }
+    )
+    return table.reset_index()
+
+
+def _judged(holds: Iterable[Any]) -> list[bool]:
+    return [cell == "yes" if isinstance(cell, str) else bool(cell) for cell in holds if cell not in _UNJUDGED]
+
+
+def _by_share(holds: Iterable[Any], high: float, words: tuple[str, str, str]) -> str:
+    cells = _judged(holds)
+    if not cells:
+        return "no result"
+    share = sum(cells) / len(cells)
+    return words[0] if share >= high else words[1] if share >= 0.5 else words[2]
+
+
+def _means(means: Frame, variances: Frame) -> list[str]:
+    """Return 'mean ± deviation', to be broken before the sign only."""
+    return [
+        "–" if np.isnan(mean) else f"{mean:.2f} ±\u00a0{variance**0.5:.2f}"
+        for mean, variance in zip(means, variances, strict=True)
+    ]
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"
 
 
 def _long(aggregates: Frame, overlaps: Frame) -> Frame:
