@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import ClassifierTags, Tags, check_random_state
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from sklearn_lvq import GlvqModel, GmlvqModel
@@ -138,9 +138,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
             P, classes = given_prototypes(self.initial_prototypes, X.shape[1], self.classes_)
         else:
             counts = prototype_counts(self.prototypes_per_class, self.classes_)
-            P, classes = class_centres(
-                X, targets, self.classes_, counts, check_random_state(self.random_state)
-            )
+            P, classes = class_centres(X, targets, self.classes_, counts, self.random_state)
         self.c_w_ = self.classes_[classes]
         space = Coordinates.of(X, whiten=self._learns_matrix, regularization=float(self.regularization))
         L = self._initial_matrix(P, space)
@@ -194,6 +192,8 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         check_number(self.beta, "beta", low=0, low_open=True)
         check_choice(self.squashing, "squashing", ("logistic", "identity"))
         check_number(self.regularization, "regularization", low=0)
+        if self.random_state is not None and not isinstance(self.random_state, np.random.RandomState):
+            check_number(self.random_state, "random_state", low=0, high=2**32 - 1, integer=True)
         for name in ("display", "keep_history"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False; found {describe(getattr(self, name))}")

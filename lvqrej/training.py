@@ -19,7 +19,7 @@ LEAST_GAIN = 1e-10
 LEAST_GAIN_OF_A_START = 1e-7
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc"})  # sums over features in any order, so that they run side by side
 def add_sample_costs(
     Z: Array,
     targets: NDArray[np.intp],
@@ -186,9 +186,16 @@ def minimise(
         V = v.reshape(-1, d)
         return V[:m], None if L is None else V[m:]
 
-    def cost_and_gradient(v: Array) -> tuple[float, Array]:
+    latest = np.empty(0)  # SciPy asks for the gradient after the cost, at the same place
+
+    def cost_of(v: Array) -> float:
+        nonlocal latest
         cost, gradient = problem.cost_and_gradient(*split(v))
-        return cost, gradient.ravel()
+        latest = gradient.ravel()
+        return cost
+
+    def gradient_of(v: Array) -> Array:
+        return latest
 
     callback = None  # calling one takes SciPy longer than an iteration on few samples
     if watch is not None:
@@ -207,7 +214,7 @@ def minimise(
             "maxfun": 100 * max_iter,
         }
         result = minimize(
-            cost_and_gradient, v, jac=True, method="L-BFGS-B", options=options, callback=callback
+            cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback
         )
         gained = cost - result.fun
         v, cost, n_iter = result.x, result.fun, n_iter + result.nit
