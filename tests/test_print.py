@@ -18,6 +18,8 @@ SECOND = """# Another page
 
 ## A section
 
+{table}
+
 ```{code-cell} ipython3
 :tags: [hide-input]
 
@@ -48,6 +50,9 @@ Prove {prf:ref}`thm-claim`.
 The folded solution.
 ````
 """
+#: Eight columns of unbreakable words do not fit a page at full size.
+WIDE = "\n".join(["|column_of_words" * 8 + "|", "|--" * 8 + "|", "|123.456" * 8 + "|"])
+SECOND = SECOND.replace("{table}", WIDE)
 
 
 def commands():
@@ -89,7 +94,7 @@ def test_the_pdf_has_pages_bookmarks_and_no_pixels(book):
 def test_the_page_is_ready_for_paper(book):
     site = book.folder / "_build" / "singlehtml"
     with chromium() as browser:
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": print_book.WIDTH, "height": 1000})
         page.goto((site / "book.html").as_uri())
         page.evaluate("() => window.MathJax?.startup?.promise")
         words = {"title": "Title", "subtitle": ["Author"], "root": "notebooks/page.html"}
@@ -107,6 +112,15 @@ def test_the_page_is_ready_for_paper(book):
         assert "Theorem 1" in text
         assert "folded code" not in text
         assert page.locator("article img[src$='.svg']").count() == 1
+        page.add_style_tag(path=str(ROOT / "book" / "_static" / "print.css"))
+        page.emulate_media(media="print")
+        page.evaluate(print_book.FIT)
+        # What is wider than the page would shrink all of them.
+        assert page.evaluate("document.documentElement.scrollWidth") == print_book.WIDTH
+        table = page.locator("article table.table")
+        assert float(table.evaluate("table => table.style.fontSize").removesuffix("em")) < 0.85
+        assert "whole" in table.get_attribute("class")
+        assert page.locator("article pre:not(.whole)").count() == 0
         lost = page.evaluate(
             "() => [...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href').slice(1))"
             ".filter(id => id && !document.getElementById(id))"

@@ -19,8 +19,9 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
-#: A page of paper is as wide as the column on a screen.
-SCALE = 0.85
+#: Text of 9.5 pt; between its margins (print.css) a page then has room for so many of the screen's pixels.
+SCALE = 0.75
+WIDTH = round((210 - 2 * 18) / 25.4 * 96 / SCALE)
 LOOK = "font: 8pt sans-serif; text-align: center; width: 100%"
 FOOTER = f'<div style="{LOOK}"><span class="pageNumber"></span></div>'
 
@@ -28,7 +29,7 @@ FOOTER = f'<div style="{LOOK}"><span class="pageNumber"></span></div>'
 PREPARE = r"""({title, subtitle, root}) => {
   const article = document.querySelector('article');
   const gone = '.headerlink, .copybtn, .toggle-button, .tag_hide-input > details.above-input, script, '
-    + '.explorer, #figures-gallery';
+    + '#explorer, #figures-gallery';
   article.querySelectorAll(gone).forEach(part => part.remove());
   article.querySelectorAll('details').forEach(part => { part.open = true; });
   article.querySelectorAll('.toggle-hidden').forEach(part => part.classList.remove('toggle-hidden'));
@@ -74,6 +75,18 @@ PREPARE = r"""({title, subtitle, root}) => {
   column.append(article);
   document.body.replaceChildren(shell);
   return entries.map(({id}) => id);
+}"""
+# What a page can hold stays in one piece; a table too wide for it gets smaller type before its words break.
+FIT = """() => {
+  for (const code of document.querySelectorAll('article pre')) {
+    code.classList.toggle('whole', code.offsetHeight < 330);
+  }
+  for (const table of document.querySelectorAll('article table.table')) {
+    const tooWide = () => table.offsetWidth > table.parentElement.clientWidth;
+    for (let size = 80; size >= 60 && tooWide(); size -= 5) table.style.fontSize = `${size / 100}em`;
+    table.classList.toggle('broken', tooWide());
+    table.classList.toggle('whole', table.offsetHeight < 650);
+  }
 }"""
 NUMBER = """pages => document.querySelectorAll('.print-contents a').forEach(link => {
   link.dataset.page = pages[link.getAttribute('href').slice(1)] ?? '';
@@ -128,7 +141,7 @@ def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: 
     shutil.copyfile(site / root, whole)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        page = browser.new_page(color_scheme="light")
+        page = browser.new_page(color_scheme="light", viewport={"width": WIDTH, "height": 1000})
         page.set_default_timeout(600_000)
         page.goto(whole.resolve().as_uri())
         page.evaluate("() => window.MathJax?.startup?.promise")
@@ -136,6 +149,7 @@ def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: 
         page.evaluate(PREPARE, words)
         page.add_style_tag(path=str(ROOT / "book" / "_static" / "print.css"))
         page.emulate_media(media="print")
+        page.evaluate(FIT)
         page.evaluate(NUMBER, pages_of(printed(page)))
         result = printed(page)
         browser.close()
