@@ -25,6 +25,8 @@ from sphinx.errors import ExtensionError
 PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "numba", "clarabel", "cvxpy")
 #: What Sphinx calls the things it numbers, and what we do; whatever else is numbered is a theorem or its kin.
 NUMBERED = {"figure": "figures", "table": "tables", "displaymath": "equations", "exercise": "exercises"}
+#: A formula and what touches it.
+FORMULA = re.compile(r'([(“]?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)”’]+)')
 ASSERTION = re.compile(r"^\s*(?:assert |np\.testing\.)", re.MULTILINE)
 
 
@@ -77,10 +79,11 @@ def quieten_theme(app: Sphinx, config: Config) -> None:
 def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Leave out the scripts of sphinx-thebe, and give the entries of the bibliography the role of list items.
+    """Leave out the scripts of sphinx-thebe, and mend what is wrong with the text of a page.
 
     The scripts are of no use here, would fetch from another host and log an error; the role that docutils
-    gives to entries is not allowed in a list.
+    gives to entries of the bibliography is not allowed in a list; browsers break a line between a formula and
+    a comma; many fonts lack the sign of a notebook that has run.
     """
     context["script_files"] = [
         script
@@ -88,7 +91,8 @@ def mend_page(
         if "thebe" not in f"{script.filename} {script.attributes.get('body')}".lower()
     ]
     if "body" in context:
-        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+        body = context["body"].replace('role="doc-biblioentry"', 'role="listitem"').replace("✅", "ran")
+        context["body"] = FORMULA.sub(r'<span class="unbroken">\1</span>', body)
 
 
 class VersionTable(Directive):
