@@ -218,7 +218,8 @@ def make_thumbnails(app: Sphinx, error: Exception | None) -> None:
             old.unlink()
     for identifier, record in wanted.items():
         source, thumbnail = record["files"] / f"{identifier}.png", target / f"{identifier}.png"
-        if not thumbnail.exists() or thumbnail.stat().st_mtime < source.stat().st_mtime:
+        changed = max(file.stat().st_mtime for file in (source, Path(__file__)))
+        if not thumbnail.exists() or thumbnail.stat().st_mtime < changed:
             with Image.open(source) as picture:
                 small = picture.convert("RGB").resize(reduced(picture.size), Image.Resampling.LANCZOS)
             small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
