@@ -18,6 +18,18 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(name, values)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Let several processes share the pages (`-n 2 --dist loadgroup`): each is visited by one of them only.
+
+    What reads files instead stays together with the rest of its module, which parses them once.
+    """
+    for item in items:
+        visited = {"studied", "from_disk"} & set(item.fixturenames)
+        group = item.callspec.params["page"] if visited else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 class SubPath(SimpleHTTPRequestHandler):
     """Serve the site below `PREFIX` and nothing anywhere else."""
 
