@@ -14,12 +14,14 @@ TERMS = {
     "prototype": "02-learning-vector-quantization",
     "reject option": "03-reject-options",
     "certainty": "03-reject-options",
+    "certainty measure": "03-reject-options",
     "threshold": "03-reject-options",
     "counterfactual": "04-counterfactual-explanations",
     "counterfactual explanation": "04-counterfactual-explanations",
     "relative similarity": "05-relative-similarity",
     "distance to the decision boundary": "06-decision-distance",
     "probabilistic certainty": "07-probabilistic-certainty",
+    "T21": "11-algorithmic-properties",
 }
 
 
