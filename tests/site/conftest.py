@@ -1,5 +1,6 @@
 """The site over a loopback server below a sub-path, and one browser for all of its pages."""
 
+import re
 import threading
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +9,7 @@ import pytest
 from browser import chromium
 from pages import CHAPTERS, PAGES, PROSE, SITE
 from visit import DESKTOP, PREFIX, glance, study
+from xdist.scheduler import LoadScopeScheduling
 
 
 def pytest_generate_tests(metafunc):
@@ -18,16 +20,21 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(name, values)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Let several processes share the pages (`-n 2 --dist loadgroup`): each is visited by one of them only.
+class OnePageOneProcess(LoadScopeScheduling):
+    """Shares the pages among the processes of `-n`, so that each page is visited by one of them only.
 
-    What reads files instead stays together with the rest of its module, which parses them once.
+    What does not visit every page stays together with its module, which reads a file once. (The scheduling by
+    groups of pytest-xdist 3.8 would do the same, but has no effect under pytest 9.)
     """
-    for item in items:
-        visited = {"studied", "from_disk"} & set(item.fixturenames)
-        group = item.callspec.params["page"] if visited else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid):
+        module, _, test = nodeid.partition("::")
+        page = re.search(r"[\w/-]+\.html", test) if module.endswith("test_pages.py") else None
+        return page[0] if page else module
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return OnePageOneProcess(config, log)
 
 
 class SubPath(SimpleHTTPRequestHandler):
