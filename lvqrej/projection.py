@@ -111,9 +111,10 @@ def _with_cones(
         if answer.open_cells[0] and bound < best:
             program = cone_program(packed, x, weights, lo, hi, rounding, facet_rounding)
             status, beta, _, proven = cone_projection(program)
-            bound, path = max(bound, proven), CONE
-            distance = float(np.abs(beta).sum()) if status == SOLVED else np.inf
-            delta = beta / weights
+            bound = max(bound, proven)
+            length = float(np.abs(beta).sum()) if status == SOLVED else np.inf
+            if distance == np.inf or (length < distance and program.holds(beta)):
+                delta, distance, path = beta / weights, length, CONE
         certificate = min(certificate, bound)
         if distance < best or (distance == best and found.cells[i] == cell):
             best = distance

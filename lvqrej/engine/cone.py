@@ -18,7 +18,7 @@ from lvqrej.engine.homotopy import INFEASIBLE, SOLVED, UNRESOLVED
 
 Floats = NDArray[np.float64]
 
-#: Relative size below which a change, or a multiplier, of the solver is taken for zero.
+#: Relative size below which a multiplier of the solver, or the room to a bound, is taken for zero.
 _ZERO = 1e-6
 
 
@@ -53,6 +53,10 @@ class Program(NamedTuple):
     def values(self, beta: Floats) -> Floats:
         """Return f_j(beta) + margin_j, of shape (c,)."""
         return self.g + self.margin + self.squares(beta) - self.q @ beta
+
+    def holds(self, beta: Floats) -> bool:
+        """Return whether beta meets all constraints, half their margins being for rounding."""
+        return bool((self.values(beta) <= 0.5 * self.margin).all())
 
     def bound(self, beta: Floats, lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and the point beta give."""
@@ -127,12 +131,11 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
             row[offsets[key] + r] = -1.0
             add(row, origins[key][r] / scales[key])
     equalities = len(rows)
-    for i, room in enumerate(np.concatenate([hi[up], -lo[down]])):
-        row = np.zeros(n)
-        row[i] = -1.0
-        add(row, 0.0)
-        if np.isfinite(room):
-            add(-row, room / unit)
+    rooms = np.concatenate([hi[up], -lo[down]])
+    for i in range(steps):
+        add(-np.eye(1, n, i)[0], 0.0)
+    for i in np.flatnonzero(np.isfinite(rooms)):
+        add(np.eye(1, n, i)[0], rooms[i] / unit)
     first = len(rows)
     norms = np.empty(len(g))
     for j in range(len(g)):
@@ -176,7 +179,9 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     multipliers /= largest  # the certificate is free of their scale, and a ray's may overflow
     if "Infeasible" in str(solution.status):
         return INFEASIBLE, np.zeros(d), multipliers
-    beta = direction @ np.array(solution.x)[:steps] * unit
+    # A step that is smaller than the multiplier of "not below zero" is a zero that the solver never reaches.
+    step, multiplier = np.array(solution.x)[:steps], np.array(solution.z)[equalities : equalities + steps]
+    beta = direction @ np.where(step > multiplier, step, 0.0) * unit
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
         return UNRESOLVED, np.zeros(d), multipliers
     return SOLVED, np.clip(beta, lo, hi), multipliers * (largest * unit)
@@ -200,7 +205,8 @@ def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tupl
 def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:
     """Solve the optimality conditions on the solver's active sets by Newton's method, to the last digits.
 
-    Returns None if they turn out not to be the right sets.
+    Returns None if they turn out not to be the right sets: a sign turns, a constraint is missed, or a feature
+    that stays would be worth moving.
     """
     lo, hi = program.lo, program.hi
     largest = float(np.abs(beta).max())
@@ -208,7 +214,7 @@ def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats]
         return None
     at_hi = np.isfinite(hi) & (beta > 0) & (hi - beta <= _ZERO * largest)
     at_lo = np.isfinite(lo) & (beta < 0) & (beta - lo <= _ZERO * largest)
-    beta = np.where(at_hi, hi, np.where(at_lo, lo, np.where(np.abs(beta) <= _ZERO * largest, 0.0, beta)))
+    beta = np.where(at_hi, hi, np.where(at_lo, lo, beta))
     moving = np.flatnonzero((beta != 0) & ~at_hi & ~at_lo)
     weight = lam * np.maximum(np.abs(program.q).max(axis=1), 1e-300)
     tight = np.flatnonzero(weight > _ZERO * weight.max(initial=0.0))
@@ -231,11 +237,13 @@ def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats]
             return None
         if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
             break
+    stays, q = beta == 0, np.abs(lam @ program.gradients(beta))
     good = (
         (signs * beta >= 0).all()
+        and (q[stays & (lo < 0) & (hi > 0)] <= 1 + _ZERO).all()
         and (beta >= lo).all()
         and (beta <= hi).all()
         and (lam >= 0).all()
-        and (program.values(beta) <= 0.5 * program.margin).all()
+        and program.holds(beta)
     )
     return (beta, lam) if good else None
