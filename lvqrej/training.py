@@ -213,9 +213,7 @@ def minimise(
             "maxiter": max_iter - n_iter,
             "maxfun": 100 * max_iter,
         }
-        result = minimize(
-            cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback
-        )
+        result = minimize(cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback)
         gained = cost - result.fun
         v, cost, n_iter = result.x, result.fun, n_iter + result.nit
         converged = np.abs(result.jac).max() <= gtol or gained <= LEAST_GAIN_OF_A_START * abs(cost)

@@ -115,7 +115,7 @@ def test_a_short_soak():
     [(8516, 7), (8516, 5), (11725, 5), (306, 1), (306, 3)],  # the metric's condition is up to 1e8
 )
 def test_badly_scaled_metrics_have_small_gaps_too(seed, sample):
-    """A tiny change of one feature can decide: it must not be rounded to none, nor the best answer dropped."""
+    """A tiny change of one feature can decide; the best answer of a cell must not be dropped."""
     case = random_case(seed, n=8)
     result = explain(case.option, case.theta, case.X[[sample]], weights=case.weights)
     assert case.option.accepts(result.counterfactuals, case.theta).all()

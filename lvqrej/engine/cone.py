@@ -134,8 +134,9 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     rooms = np.concatenate([hi[up], -lo[down]])
     for i in range(steps):
         add(-np.eye(1, n, i)[0], 0.0)
-    for i in np.flatnonzero(np.isfinite(rooms)):
-        add(np.eye(1, n, i)[0], rooms[i] / unit)
+    for i in range(steps):
+        if np.isfinite(rooms[i]):
+            add(np.eye(1, n, i)[0], rooms[i] / unit)
     first = len(rows)
     norms = np.empty(len(g))
     for j in range(len(g)):
