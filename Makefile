@@ -45,7 +45,7 @@ notebooks: $(LOOPS) _build/notebooks/made
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout 60 --durations 10 -p no:cacheprovider -W default _build/notebooks
 
 site: book
-	$(BIN)/python -m pytest tests/site --durations 5
+	$(BIN)/python -m pytest -n 2 tests/site --durations 5
 
 _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	@rm -rf _build/notebooks && mkdir -p _build/notebooks
