@@ -186,6 +186,8 @@ def _register(
 
 
 def _text(value: Any, digits: int) -> str:
-    if isinstance(value, float):
-        return "–" if math.isnan(value) else f"{value:.{digits}g}"
-    return str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if math.isnan(value):
+        return "–"
+    return f"{value:.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:.{digits}g}"

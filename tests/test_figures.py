@@ -181,3 +181,9 @@ def test_palette_is_told_apart_without_colour():
         for colour in figures.PALETTE
     )
     assert len(set(np.round(lightness))) == len(figures.PALETTE)
+
+
+def test_large_numbers_in_tables_are_written_out(folder):
+    data = pd.DataFrame({"rows": [5944.2, 50000.0, 1.06e-13, 0.1239]})
+    text = repr(figures.table(data, "tab-sizes", caption="Sizes, large and small."))
+    assert text.split() == ["rows", "5944", "50000", "1.06e-13", "0.124"]
