@@ -1,19 +1,23 @@
 """Reject options of learning vector quantization classifiers, explained by certified counterfactuals."""
 
-from lvqrej.certainty import DecisionDistance, RelativeSimilarity
-from lvqrej.classifier import RejectOptionClassifier
-from lvqrej.counterfactual import (
-    Explanation,
-    Explanations,
-    NoCounterfactualError,
-    explain,
-    explain_per_class,
-    mad_weights,
-)
-from lvqrej.lvq import GLVQ, GMLVQ
-from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.prototypes import PrototypeModel
-from lvqrej.thresholds import accuracy_reject_curve
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lvqrej.certainty import DecisionDistance, RelativeSimilarity
+    from lvqrej.classifier import RejectOptionClassifier
+    from lvqrej.counterfactual import (
+        Explanation,
+        Explanations,
+        NoCounterfactualError,
+        explain,
+        explain_per_class,
+        mad_weights,
+    )
+    from lvqrej.lvq import GLVQ, GMLVQ
+    from lvqrej.probabilistic import ProbabilisticCertainty
+    from lvqrej.prototypes import PrototypeModel
+    from lvqrej.thresholds import accuracy_reject_curve
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,3 +36,28 @@ __all__ = [
     "explain_per_class",
     "mad_weights",
 ]
+
+#: Where the names live. They are loaded when asked for: scikit-learn alone takes two seconds, and explaining
+#: a model that is given as arrays does not need it.
+_HOMES = {
+    "certainty": ("DecisionDistance", "RelativeSimilarity"),
+    "classifier": ("RejectOptionClassifier",),
+    "counterfactual": (
+        "Explanation", "Explanations", "NoCounterfactualError", "explain", "explain_per_class", "mad_weights",
+    ),
+    "lvq": ("GLVQ", "GMLVQ"),
+    "probabilistic": ("ProbabilisticCertainty",),
+    "prototypes": ("PrototypeModel",),
+    "thresholds": ("accuracy_reject_curve",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"lvqrej.{module}"), name)
+    raise AttributeError(f"module 'lvqrej' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

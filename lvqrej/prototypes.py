@@ -9,7 +9,6 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_samples, describe
-from lvqrej.wrapping import parts_of
 
 
 @njit(cache=True)
@@ -111,7 +110,11 @@ class PrototypeModel:
         >>> model.predict([[1, 12]])
         array(['low'], dtype='<U4')
         """
-        return x if isinstance(x, cls) else cls(*parts_of(x))
+        if isinstance(x, cls):
+            return x
+        from lvqrej.wrapping import parts_of  # needs scikit-learn, which arrays alone do not
+
+        return cls(*parts_of(x))
 
     @property
     def n_features(self) -> int:

@@ -224,7 +224,7 @@ def versions() -> dict[str, str]:
 
 
 def _sources(start: Path) -> list[Path]:
-    """Return the files of this package that `start` imports at its top level, directly or not, in order."""
+    """Return the files of this package that `start` imports, directly or not, in order."""
     found: set[Path] = set()
     stack = [start]
     while stack:
@@ -232,7 +232,7 @@ def _sources(start: Path) -> list[Path]:
         if file in found or not file.is_file():
             continue
         found.add(file)
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lvqrej"):
                 module = start.parent.joinpath(*node.module.split(".")[1:])
                 stack += [module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)]
