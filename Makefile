@@ -23,7 +23,10 @@ book: $(LOOPS) ## execute every notebook, build the site, print its path
 	$(BIN)/jupyter-book build . --warningiserror --keep-going
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-test: lint unit notebooks site ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
+# Compiling uses one core; the other one reads the sources.
+test: ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
+	$(MAKE) --jobs 2 lint $(LOOPS)
+	$(MAKE) unit notebooks site
 
 lint: env _build/notebooks/made
 	$(BIN)/ruff check $(CODE) _build/notebooks
@@ -49,8 +52,8 @@ site: book
 
 _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	@rm -rf _build/notebooks && mkdir -p _build/notebooks
-	for source in $(NOTEBOOKS); do \
-	  $(BIN)/jupytext --quiet --to ipynb --output _build/notebooks/$$(basename $$source .md).ipynb $$source || exit 1; done
+	$(BIN)/python -c 'import jupytext, pathlib; [jupytext.write(jupytext.read(source), \
+	  pathlib.Path("_build/notebooks", source.stem + ".ipynb")) for source in map(pathlib.Path, "$(NOTEBOOKS)".split())]'
 	@touch $@
 
 # Loops are compiled once, about a minute, before anything that is timed.
