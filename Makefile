@@ -67,7 +67,7 @@ env: .venv/installed ## make .venv from requirements.txt, if it is not there or 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
