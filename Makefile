@@ -56,7 +56,7 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	  pathlib.Path("_build/notebooks", source.stem + ".ipynb")) for source in map(pathlib.Path, "$(NOTEBOOKS)".split())]'
 	@touch $@
 
-# Loops are compiled once, about a minute, before anything that is timed.
+# Loops are compiled once, two to three minutes, before anything that is timed.
 $(LOOPS): .venv/installed $(wildcard $(PACKAGE)/*.py $(PACKAGE)/*/*.py)
 	$(BIN)/python -m $(PACKAGE).warm
 	@mkdir -p $(@D) && touch $@

@@ -1,6 +1,6 @@
 """Compile all loops ahead of time, once: `python -m lvqrej.warm`; later calls find them on disk.
 
-The first explanation after an installation or an edit otherwise waits for its compiler, a minute or two.
+The first explanation after an installation or an edit otherwise waits for its compiler, two to three minutes.
 """
 
 from __future__ import annotations

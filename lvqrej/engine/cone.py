@@ -238,10 +238,11 @@ def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats]
             return None
         if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
             break
-    stays, q = beta == 0, np.abs(lam @ program.gradients(beta))
+    stays, q = beta == 0, lam @ program.gradients(beta)
     good = (
         (signs * beta >= 0).all()
-        and (q[stays & (lo < 0) & (hi > 0)] <= 1 + _ZERO).all()
+        and (q[stays & (hi > 0)] <= 1 + _ZERO).all()
+        and (q[stays & (lo < 0)] >= -1 - _ZERO).all()
         and (beta >= lo).all()
         and (beta <= hi).all()
         and (lam >= 0).all()
