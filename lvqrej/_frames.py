@@ -44,10 +44,30 @@ def one_row(X: Any, names: Any = None) -> Any:
 
 def validated(estimator: Any, X: Any, **training: Any) -> Any:
     """Return X (n, d) as float64 by scikit-learn's checks, or (X, y) with ``y=y``; errors name it."""
+    if "y" in training and are_plain(X, training["y"]):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, training["y"]
     try:
         return validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
     except (TypeError, ValueError, OverflowError) as error:
         raise about_argument(error) from error
+
+
+def are_plain(X: Any, y: Any) -> bool:
+    """Tell whether X and y are arrays of finite numbers and of labels: nothing for scikit-learn to do.
+
+    Its checks take as long as a third of a training on a hundred samples.
+
+    >>> are_plain(np.eye(2), np.array(["a", "b"])), are_plain([[1, 2]], ["a"])
+    (True, False)
+    """
+    return (
+        type(X) is type(y) is np.ndarray
+        and (X.dtype == np.float64 and X.flags.c_contiguous and X.ndim == 2 and X.size > 0)
+        and (y.dtype.kind in "biuU" and y.shape == X.shape[:1])
+        and bool(np.isfinite(X).all())
+    )
 
 
 def about_argument(error: Exception) -> Exception:

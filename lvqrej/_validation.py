@@ -1,5 +1,6 @@
 """Checks of what users pass in: each error names the argument, what was found and what is allowed."""
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -65,7 +66,7 @@ def check_number(
         )
     except OverflowError:
         number = np.nan  # an integer beyond all floats
-    if np.isnan(number):
+    if math.isnan(number):
         raise ValueError(f"{name} must be {what}; found {describe(value)}")
     if (number <= low if low_open else number < low) or number > high:
         parts = [f"{'above' if low_open else 'at least'} {low:g}"] if low > -np.inf else []

@@ -46,12 +46,13 @@ class Coordinates:
     @classmethod
     def of(cls, X: Array, *, whiten: bool, regularization: float = 0.0) -> Coordinates:
         """Return whitened coordinates of `X`, or centred ones in units of its spread if not `whiten`."""
-        mean, std = X.mean(axis=0), X.std(axis=0)
+        mean = X.sum(axis=0) / len(X)
+        std = np.sqrt(np.square(X - mean).sum(axis=0) / len(X))
         std[std <= LEAST_STD * np.abs(X).max(axis=0)] = 1.0
         d = len(std)
         if not whiten:
-            spread = np.sqrt(np.mean(std**2))
-            return cls(mean, std, np.eye(d) / spread, np.eye(d) * spread)
+            spread = np.sqrt(np.square(std).sum() / d)
+            return cls(mean, std, np.diag(np.full(d, 1 / spread)), np.diag(np.full(d, spread)))
         Z = (X - mean) / std
         correlation = Z.T @ Z / len(Z)
         # The Hessian of the regularisation resembles the identity: with it, less is whitened.
@@ -108,7 +109,7 @@ def class_centres(
                 f"{count} prototypes for the {len(members)} samples of class {classes[label]!r}"
             )
         if count == 1:
-            centres.append(members.mean(axis=0, keepdims=True))
+            centres.append(members.sum(axis=0)[None] / len(members))
         else:
             centres.append(KMeans(count, n_init=10, random_state=random_state).fit(members).cluster_centers_)
     return np.concatenate(centres), np.repeat(np.arange(len(counts)), counts)

@@ -113,31 +113,30 @@ class Problem:
     regularization: float
     W: Array
 
+    def __post_init__(self) -> None:
+        starts = range(0, len(self.X), CHUNK)
+        self.chunks = [(self.X[i : i + CHUNK], self.targets[i : i + CHUNK]) for i in starts]
+
     def cost_and_gradient(self, P: Array, L: Array | None = None) -> tuple[float, Array]:
         """Return the cost and its gradient by the rows of P (m, d) and, unless L is None, of L (k, d)."""
-        n, m = len(self.X), len(P)
+        n = len(self.X)
         Q = P if L is None else P @ L.T
-        pull = np.zeros_like(Q)
-        gradient = np.zeros((m + (0 if L is None else len(L)), P.shape[1]))
-        cost = 0.0
-        for start in range(0, n, CHUNK):
-            rows = slice(start, start + CHUNK)
-            Z = self.X[rows].copy() if L is None else self.X[rows] @ L.T
-            cost += add_sample_costs(Z, self.targets[rows], Q, self.classes, self.weights, self.beta, pull)
+        cost, pull, by_L = 0.0, np.zeros(Q.shape), np.zeros(() if L is None else L.shape)
+        for X, targets in self.chunks:
+            Z = X.copy() if L is None else X @ L.T
+            cost += add_sample_costs(Z, targets, Q, self.classes, self.weights, self.beta, pull)
             if L is not None:
-                gradient[m:] += Z.T @ self.X[rows]
-        if L is None:
-            gradient[:m] = -pull
-        else:
-            gradient[:m] = -pull @ L
-            gradient[m:] -= pull.T @ P
-        gradient *= 2 / n
+                by_L += Z.T @ X
         cost /= n
-        if L is not None and self.regularization > 0:
+        if L is None:
+            return cost, pull * (-2 / n)
+        by_L -= pull.T @ P
+        by_L *= 2 / n
+        if self.regularization > 0:
             penalty, slope = log_determinant(L, self.W)
             cost -= self.regularization * penalty
-            gradient[m:] -= self.regularization * slope
-        return cost, gradient
+            by_L -= self.regularization * slope
+        return cost, np.concatenate([pull @ L * (-2 / n), by_L])
 
 
 def log_determinant(L: Array, W: Array) -> tuple[float, Array]:

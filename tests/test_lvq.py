@@ -119,19 +119,13 @@ def test_cost_is_its_definition(drawn):
 
 def test_cost_and_gradient_do_not_depend_on_the_chunks(monkeypatch):
     rng = np.random.default_rng(0)
-    problem = Problem(
-        rng.normal(size=(50, 3)),
-        rng.integers(2, size=50),
-        np.array([0, 1]),
-        np.ones((2, 2)),
-        2.0,
-        0.0,
-        np.eye(3),
-    )
+    data = rng.normal(size=(50, 3)), rng.integers(2, size=50), np.array([0, 1]), np.ones((2, 2))
     P, L = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
-    cost, gradient = problem.cost_and_gradient(P, L)
+    cost, gradient = Problem(*data, 2.0, 0.0, np.eye(3)).cost_and_gradient(P, L)
     monkeypatch.setattr("lvqrej.training.CHUNK", 7)
-    chunked_cost, chunked_gradient = problem.cost_and_gradient(P, L)
+    chunked = Problem(*data, 2.0, 0.0, np.eye(3))
+    assert len(chunked.chunks) == 8
+    chunked_cost, chunked_gradient = chunked.cost_and_gradient(P, L)
     assert chunked_cost == pytest.approx(cost, rel=1e-13)
     np.testing.assert_allclose(chunked_gradient, gradient, rtol=1e-10, atol=1e-15)
 
@@ -371,6 +365,17 @@ def test_convergence_warning_says_what_to_do(wine):
     with pytest.warns(ConvergenceWarning, match=r"GMLVQ did not converge in 3 iterations: increase max_iter"):
         model = GMLVQ(max_iter=3).fit(*wine)
     assert model.n_iter_ == 3
+
+
+def test_arrays_that_need_no_check_train_as_all_others_and_forget_names(wine):
+    X, y = wine
+    model = GLVQ().fit(pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])]), y)
+    named = model.w_
+    model.fit(X, y)  # plain arrays: checked in one glance
+    assert not hasattr(model, "feature_names_in_")
+    for data, labels in ((X.tolist(), y.tolist()), (np.asfortranarray(X), y), (X, y.astype(float))):
+        np.testing.assert_array_equal(GLVQ().fit(data, labels).w_, named)
+    np.testing.assert_array_equal(model.w_, named)
 
 
 def test_text_labels_and_feature_names(wine):
