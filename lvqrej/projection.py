@@ -13,12 +13,15 @@ from lvqrej.cells import Ball, Cell, Cells, HalfSpace, Packed
 from lvqrej.engine.cone import Program, cone_projection
 from lvqrej.engine.homotopy import INFEASIBLE, SOLVED, homotopy
 from lvqrej.engine.measure import Scaled, cell_bounds, scaled
+from lvqrej.engine.precise import precise_bound
 from lvqrej.engine.search import CONE, PATHS, Found, nothing_found, search_batch
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)
 #: How far inside, in units of the terms' sizes, an answer is aimed at: what rounding can add up to.
 ROUNDING = 16 * _EPS
+#: The relative gap from which on the certificate is worth extended precision.
+_PROVEN = 1e-7
 
 
 @runtime_checkable
@@ -76,7 +79,8 @@ def nearest_points(
     packed = cells.packed
     in_units = scaled(packed, weights)
     search_batch(packed, in_units, X, lower, upper, rounding, facet_rounding, *found)
-    for i in np.flatnonzero(found.open_cells):
+    unproven = found.bounds < (1 - _PROVEN) * np.where(found.distances < np.inf, found.distances, 0.0)
+    for i in np.flatnonzero(found.open_cells | unproven):
         _with_cones(cells, in_units, X[i], lower[i], upper[i], rounding, facet_rounding, found, int(i))
     return found
 
@@ -108,6 +112,7 @@ def _with_cones(
         search_batch(packed, scaled(packed, weights), *rows, rounding, facet_rounding, *answer)
         delta, distance, bound = answer.deltas[0], answer.distances[0], answer.bounds[0]
         path = answer.paths[0]
+        candidates = [delta * weights]
         if answer.open_cells[0] and bound < best:
             program = cone_program(packed, x, weights, lo, hi, rounding, facet_rounding)
             status, beta, _, proven = cone_projection(program)
@@ -115,6 +120,11 @@ def _with_cones(
             length = float(np.abs(beta).sum()) if status == SOLVED else np.inf
             if distance == np.inf or (length < distance and program.holds(beta)):
                 delta, distance, path = beta / weights, length, CONE
+                candidates.append(beta)
+        if distance < np.inf and bound < (1 - _PROVEN) * min(distance, best):
+            program = cone_program(packed, x, weights, lo, hi, rounding, facet_rounding, np.longdouble)
+            proven = max(precise_bound(program, beta) for beta in candidates)
+            bound = max(bound, min(distance, proven))
         certificate = min(certificate, bound)
         if distance < best or (distance == best and found.cells[i] == cell):
             best = distance
@@ -132,18 +142,19 @@ def cone_program(
     hi: Floats,
     rounding: float = ROUNDING,
     facet_rounding: float = ROUNDING,
+    precision: type[np.floating] = np.float64,
 ) -> Program:
     """Return the constraints of all cells in `packed` (usually one) as seen from x, for the cone program."""
-    metrics = [L / weights for L in packed.metrics]
-    z = np.array(
-        [packed.metrics[m] @ (site - x) for m, site in zip(packed.site_metric, packed.sites, strict=True)]
-    )
+    x, L = x.astype(precision), packed.metrics.astype(precision)
+    z = np.array([L[m] @ (site - x) for m, site in zip(packed.site_metric, packed.sites, strict=True)])
+    metrics = [metric / weights for metric in L]
     squares = (z**2).sum(axis=1) if len(z) else np.empty(0)
     c, d = len(packed.near), len(x)
-    M, A, q, s, g, size = [], [], np.empty((c, d)), np.zeros(c), np.empty(c), np.empty(c)
+    M, A, q = [], [], np.empty((c, d), precision)
+    s, g, size = np.zeros((3, c), precision)
     for j in range(c):
         near, far = packed.near[j], packed.far[j]
-        alpha, beta, gamma = packed.alpha[j], packed.beta[j], packed.gamma[j]
+        alpha, beta, gamma = (precision(part[j]) for part in (packed.alpha, packed.beta, packed.gamma))
         if near < 0:
             terms = packed.normals[packed.normal[j]] * x
             g[j], size[j] = gamma - terms.sum(), abs(gamma) + np.abs(terms).sum()

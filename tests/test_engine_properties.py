@@ -108,15 +108,20 @@ def test_a_short_soak():
     summary = soak.run(400, seed=1)
     assert summary["failures"] == 0
     assert summary["cases"] == 400
+    assert summary["worst_gap"] <= 1e-6
 
 
 @pytest.mark.parametrize(
     ("seed", "sample"),
-    [(8516, 7), (8516, 5), (11725, 5), (306, 1), (306, 3)],  # the metric's condition is up to 1e8
+    [
+        *[(8516, 7), (8516, 5), (11725, 5), (11725, 1), (306, 1), (306, 3)],  # conditions of up to 1e8
+        *[(809, 7), (1915, 7), (8446, 0), (10142, 3)],
+        *[(1463, 1), (4751, 3)],  # cells as thin as rounding: met with a smaller margin, or with none
+    ],
 )
-def test_badly_scaled_metrics_have_small_gaps_too(seed, sample):
+def test_badly_scaled_metrics_and_thin_cells_have_small_gaps_too(seed, sample):
     """A tiny change of one feature can decide; the best answer of a cell must not be dropped."""
     case = random_case(seed, n=8)
     result = explain(case.option, case.theta, case.X[[sample]], weights=case.weights)
     assert case.option.accepts(result.counterfactuals, case.theta).all()
-    assert result.distances[0] - result.lower_bounds[0] <= 3e-6 * result.distances[0]
+    assert result.distances[0] - result.lower_bounds[0] <= 1e-6 * result.distances[0]

@@ -8,6 +8,7 @@ from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.engine.certificate import certified, knapsack
 from lvqrej.engine.cone import cone_projection, polish
 from lvqrej.engine.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
+from lvqrej.engine.precise import precise_bound
 from lvqrej.engine.simplex import dual_simplex
 from lvqrej.projection import AcceptedSet, cone_program, homotopy_path, nearest_points, path_name, project
 from lvqrej.prototypes import PrototypeModel
@@ -151,10 +152,33 @@ def test_any_multipliers_certify_a_lower_bound(seed):
     )
     w = np.ones(d)
     lo, hi = np.full(d, -2.0), np.full(d, 3.0)
-    program = cone_program(Cells.of([cell]).packed, np.zeros(d), w, lo, hi)
-    optimum = plain_program(cell, np.zeros(d), w, lambda z: [z >= -2, z <= 3])
-    for _ in range(50):
-        assert program.bound(rng.normal(size=d), rng.exponential(size=4)) <= optimum * (1 + 1e-6)
+    packed, optimum = (
+        Cells.of([cell]).packed,
+        plain_program(cell, np.zeros(d), w, lambda z: [z >= -2, z <= 3]),
+    )
+    for precision in (np.float64, np.longdouble):
+        program = cone_program(packed, np.zeros(d), w, lo, hi, precision=precision)
+        for _ in range(25):
+            images = [rng.normal(size=len(M)) for M in program.M]
+            assert program.bound(images, rng.exponential(size=4)) <= optimum * (1 + 1e-6)
+            assert precise_bound(program, rng.uniform(lo, hi)) <= optimum * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_precise_certificate_closes_the_gap_of_badly_scaled_metrics(seed):
+    rng = np.random.default_rng(seed)
+    d = 8
+    scale = 10.0 ** rng.uniform(-4, 4, size=d)
+    cells = Cells.of([Cell((Ball(rng.normal(size=d) * scale, 1e-3, rng.normal(size=(d, d)) / scale),))])
+    x, w, box = np.zeros(d), np.ones(d), np.full(d, np.inf)
+    found = nearest_points(cells, x[None], w, -box[None], box[None])
+    assert (1 - 1e-7) * found.distances[0] <= found.bounds[0] <= found.distances[0]
+    rough = cone_program(cells.packed, x, w, -box, box)
+    program = cone_program(cells.packed, x, w, -box, box, precision=np.longdouble)
+    beta = found.deltas[0]
+    proven = precise_bound(program, beta)
+    assert (1 - 1e-7) * found.distances[0] <= proven <= found.distances[0]
+    assert rough.bound(rough.images(beta), np.ones(1)) < proven
 
 
 def test_polish_refuses_the_wrong_sets():

@@ -35,58 +35,61 @@ class Program(NamedTuple):
     lo: Floats  # (d,)
     hi: Floats  # (d,)
 
-    def gradients(self, beta: Floats) -> Floats:
-        """Return -grad f_j(beta), of shape (c, d)."""
+    def images(self, beta: Floats) -> list[Floats]:
+        """Return e_j = M_j beta of each constraint; empty for a half-space."""
+        return [M @ beta for M in self.M]
+
+    def gradients(self, e: list[Floats]) -> Floats:
+        """Return -grad f_j at the images e, of shape (c, d)."""
         rows = self.q.copy()
         for j in np.flatnonzero(self.s):
-            rows[j] = 2 * (self.A[j] - self.s[j] * (self.M[j] @ beta)) @ self.M[j]
+            rows[j] = 2 * (self.A[j] - self.s[j] * e[j]) @ self.M[j]
         return rows
 
-    def squares(self, beta: Floats) -> Floats:
-        """Return s_j |M_j beta|^2, of shape (c,)."""
-        result = np.zeros(len(self.g))
-        for j in np.flatnonzero(self.s):
-            e = self.M[j] @ beta
-            result[j] = self.s[j] * (e @ e)
-        return result
+    def squares(self, e: list[Floats]) -> Floats:
+        """Return s_j |e_j|^2, of shape (c,)."""
+        return np.array([s * (part @ part) for s, part in zip(self.s, e, strict=True)])
 
     def values(self, beta: Floats) -> Floats:
         """Return f_j(beta) + margin_j, of shape (c,)."""
-        return self.g + self.margin + self.squares(beta) - self.q @ beta
+        return self.g + self.margin + self.squares(self.images(beta)) - self.q @ beta
 
     def holds(self, beta: Floats) -> bool:
         """Return whether beta meets all constraints, half their margins being for rounding."""
         return bool((self.values(beta) <= 0.5 * self.margin).all())
 
-    def bound(self, beta: Floats, lam: Floats) -> float:
-        """Return the certified lower bound that multipliers lam >= 0 and the point beta give."""
-        squares = self.squares(beta)
-        doubt, size = np.zeros(len(beta)), self.size + squares
+    def bound(self, e: list[Floats], lam: Floats) -> float:
+        """Return the certified lower bound that multipliers lam >= 0 and any images e give.
+
+        Of a program in extended precision it is lowered by that precision's rounding.
+        """
+        squares, q = self.squares(e), lam @ self.gradients(e)
+        doubt, size = np.zeros_like(q), self.size + squares
         for j in np.flatnonzero(lam):
             if self.s[j] > 0:
-                e = self.M[j] @ beta
-                residual = np.linalg.norm(self.A[j] - self.s[j] * e)
+                residual = np.linalg.norm(self.A[j] - self.s[j] * e[j])
                 doubt += 2 * lam[j] * residual * np.sqrt((self.M[j] ** 2).sum(axis=0))
-                size[j] += 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e)
+                size[j] += 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e[j])
             else:
                 doubt += lam[j] * np.abs(self.q[j])
-        unit = (len(beta) + max([len(M) for M in self.M], default=0) + 16) * float(np.finfo(float).eps)
-        tau = float(lam @ (self.g - squares))
-        return certified(
-            lam @ self.gradients(beta), doubt, tau, 0.0, float(lam @ size), self.lo, self.hi, unit
-        )[1]
+        tau, eps = lam @ (self.g - squares), np.finfo(float).eps
+        unit = (len(q) + max([len(M) for M in self.M], default=0) + 16) * eps
+        finer = np.finfo(q.dtype).eps / eps  # sums are so much more accurate than their final rounding
+        doubt, size = np.maximum(finer * doubt, np.abs(q)), max(finer * (lam @ size), abs(tau))
+        lo, hi = self.lo.astype(float), self.hi.astype(float)
+        return certified(q.astype(float), doubt.astype(float), float(tau), 0.0, float(size), lo, hi, unit)[1]
 
 
 def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
     """Return status, changes beta, multipliers lam and certified bound of the program."""
     status, beta, lam = _clarabel(program)
-    bound = program.bound(beta, lam)
+    bound = program.bound(program.images(beta), lam)
     if status == INFEASIBLE:
         return status, beta, lam, bound
     polished = polish(program, beta, lam)
     if polished is not None:
-        bound = max(bound, program.bound(*polished))
         beta, lam = polished
+        bound = max(bound, program.bound(program.images(beta), lam))
     return status, beta, lam, bound
 
 
@@ -223,7 +226,7 @@ def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats]
     signs = np.sign(beta)
     p = len(moving)
     for _ in range(12):
-        rows = program.gradients(beta)[np.ix_(tight, moving)]
+        rows = program.gradients(program.images(beta))[np.ix_(tight, moving)]
         hessian = np.zeros((p, p))
         for j in tight[program.s[tight] > 0]:
             part = program.M[j][:, moving]
@@ -238,7 +241,7 @@ def polish(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats]
             return None
         if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
             break
-    stays, q = beta == 0, lam @ program.gradients(beta)
+    stays, q = beta == 0, lam @ program.gradients(program.images(beta))
     good = (
         (signs * beta >= 0).all()
         and (q[stays & (hi > 0)] <= 1 + _ZERO).all()

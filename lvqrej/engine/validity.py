@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 #: How far inside to aim, try after try, in units of rounding.
 _LADDER = tuple(4.0**k for k in range(18))
+#: Where that leaves a relative gap, because the cell is hardly thicker than rounding: less, try after try.
+_LOOSE, _CLOSER = 1e-7, (0.0, 1 / 64, 1 / 16, 1 / 4)
 #: A set without interior (theta = 1, bounds that just touch it) is met only if rounding is forgiven.
 _FORGIVING = (0.0, -1 / 16, -1.0, -16.0, -64.0)
 
@@ -56,6 +58,9 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     state.found[own], state.paths[own] = True, ACCEPTED
     pending = np.flatnonzero(possible & ~own)
     _climb(option, theta, union, required, X, start, lower, upper, pending, _LADDER, state)
+    if isinstance(union, Cells):
+        loose = pending[state.found[pending] & (state.bounds < (1 - _LOOSE) * state.distances)[pending]]
+        _climb(option, theta, union, required, X, start, lower, upper, loose, _CLOSER, state)
     missed = pending[~state.found[pending]]
     _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
     state.bounds[~state.found] = np.inf
