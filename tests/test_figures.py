@@ -1,12 +1,16 @@
 """The registry of figures and tables: what it refuses, what it shows, what it writes."""
 
+import base64
+import io
 import json
+import re
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from lvqrej import figures
 
@@ -187,3 +191,38 @@ def test_large_numbers_in_tables_are_written_out(folder):
     data = pd.DataFrame({"rows": [5944.2, 50000.0, 1.06e-13, 0.1239]})
     text = repr(figures.table(data, "tab-sizes", caption="Sizes, large and small."))
     assert text.split() == ["rows", "5944", "50000", "1.06e-13", "0.124"]
+
+
+def picture_in_svg(folder, shade, **style):
+    """Return the one picture that is embedded in the export of a map, and its bytes."""
+    figure, axes = plt.subplots()
+    axes.imshow(shade, cmap="cividis", **style)
+    figures.show(figure, "fig-map", **WORDS, data=DATA)
+    (embedded,) = re.findall(r'data:image/png;base64,\s*([^"]+)"', (folder / "fig-map.svg").read_text())
+    content = base64.b64decode(embedded)
+    return Image.open(io.BytesIO(content)), content
+
+
+def test_a_map_of_few_colours_is_exact(folder):
+    colours = plt.get_cmap("cividis")(np.linspace(0, 1, 33), bytes=True)[:, :3]
+    picture, _ = picture_in_svg(folder, np.linspace(0, 1, 33)[:, None] * np.ones(33), interpolation="nearest")
+    assert picture.mode == "P"
+    found = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
+    np.testing.assert_array_equal(found, np.unique(colours, axis=0))
+
+
+def test_a_smooth_map_is_fine_and_light_and_nearly_exact(folder):
+    x = np.linspace(-1, 1, 201)
+    picture, content = picture_in_svg(folder, x[:, None] * x, interpolation="bilinear")
+    assert min(picture.size) > 500
+    assert len(content) < 0.25 * picture.width * picture.height
+    shown = np.asarray(picture.convert("RGB"), dtype=int)
+    near = plt.get_cmap("cividis")(np.linspace(0, 1, 256), bytes=True)[:, :3].astype(int)
+    distance = np.abs(shown.reshape(-1, 1, 3)[::97] - near).max(axis=2).min(axis=1)
+    assert distance.max() <= 6
+
+
+def test_a_transparent_picture_stays_as_it_is(folder):
+    picture, _ = picture_in_svg(folder, np.eye(3), alpha=0.4)
+    assert picture.mode == "RGBA"
+    assert picture.getextrema()[3][0] < 255
