@@ -1,13 +1,17 @@
 """`make print` on a book of two pages: one PDF with contents, page numbers, bookmarks and drawings."""
 
+import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from browser import chromium
+from PIL import Image
 from test_build import PAGE, ROOT, Book
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -126,3 +130,54 @@ def test_the_page_is_ready_for_paper(book):
             ".filter(id => id && !document.getElementById(id))"
         )
         assert lost == []
+
+
+def drawing(**style):
+    """Return a drawing of two overlapping shapes, one of them cut off by the axes."""
+    figure, axes = plt.subplots(figsize=(4, 3))
+    axes.fill([0, 1, 0.5], [0, 0, 1], edgecolor="white", **style)
+    axes.bar([0.8], [3], color="gold", edgecolor="black", **style)
+    axes.set(ylim=(-1, 2))
+    with io.BytesIO() as buffer:
+        figure.savefig(buffer, format="svg")
+        plt.close(figure)
+        return buffer.getvalue().decode()
+
+
+def test_hatches_are_drawn_as_lines():
+    svg = drawing(hatch="//")
+    drawn = print_book.draw_hatches(svg)
+    assert "<pattern" in svg
+    assert "pattern" not in drawn
+    assert "fill: url" not in drawn
+    pictures, prints = [], []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 500, "height": 400})
+        for shown in (svg, drawn):
+            page.set_content(shown[shown.index("<svg") :])
+            pictures.append(np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"), dtype=float))
+            prints.append(page.pdf())
+    assert [b"/Subtype /Image" in printed for printed in prints] == [True, False]
+    assert np.abs(pictures[0] - pictures[1]).mean() < 0.5
+
+
+def test_a_drawing_without_hatches_stays_as_it_is():
+    svg = drawing()
+    assert print_book.draw_hatches(svg) == svg
+
+
+def test_short_cells_stay_on_one_line():
+    """A table that fits with smaller type breaks no number; another one breaks its longer cells first."""
+    row = "<tr>" + "<td>0.12 ± 0.03</td>" * 11 + "<td>a cell that is long enough to be broken</td></tr>"
+    long = "<tr>" + "<td>twenty-four letters here</td>" * 9 + "<td>0.12 ± 0.03</td></tr>"
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": print_book.WIDTH, "height": 1000})
+        body = "".join(f"<div><table class='table'>{part}</table></div>" for part in (row, long))
+        page.set_content(f"<div class='bd-article'><article>{body}</article></div>")
+        page.add_style_tag(path=str(ROOT / "book" / "_static" / "print.css"))
+        page.evaluate(print_book.FIT)
+        lines = page.evaluate(
+            "() => [...document.querySelectorAll('table')].map(table => "
+            "[...table.querySelectorAll('td')].map(cell => cell.classList.contains('line')))"
+        )
+    assert lines == [[True] * 11 + [False], [False] * 9 + [True]]

@@ -7,15 +7,18 @@ contents are read from a first print, as CSS in Chromium cannot refer to the pag
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import yaml
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, Route, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
@@ -31,6 +34,9 @@ PREPARE = r"""({title, subtitle, root}) => {
   const gone = '.headerlink, .copybtn, .toggle-button, .tag_hide-input > details.above-input, script, '
     + '#explorer, #figures-gallery';
   article.querySelectorAll(gone).forEach(part => part.remove());
+  article.querySelectorAll('dl.attribute > dd').forEach(part => {
+    if (part.textContent.startsWith('Alias for field number')) part.parentElement.remove();
+  });
   article.querySelectorAll('details').forEach(part => { part.open = true; });
   article.querySelectorAll('.toggle-hidden').forEach(part => part.classList.remove('toggle-hidden'));
   article.querySelectorAll('a[href]').forEach(link => {
@@ -76,21 +82,75 @@ PREPARE = r"""({title, subtitle, root}) => {
   document.body.replaceChildren(shell);
   return entries.map(({id}) => id);
 }"""
-# What a page can hold stays in one piece; a table too wide for it gets smaller type before its words break.
+# What a page can hold stays in one piece. A table too wide for it gets smaller type before its cells break
+# into lines, and before its words do.
 FIT = """() => {
   for (const code of document.querySelectorAll('article pre')) {
     code.classList.toggle('whole', code.offsetHeight < 330);
   }
+  for (const box of document.querySelectorAll('article .admonition')) {
+    box.classList.toggle('whole', box.offsetHeight < 450);
+  }
   for (const table of document.querySelectorAll('article table.table')) {
     const tooWide = () => table.offsetWidth > table.parentElement.clientWidth;
-    for (let size = 80; size >= 60 && tooWide(); size -= 5) table.style.fontSize = `${size / 100}em`;
-    table.classList.toggle('broken', tooWide());
+    const shrink = (size, least) => {
+      for (; size >= least; size -= 5) {
+        table.style.fontSize = `${size / 100}em`;
+        if (!tooWide()) return true;
+      }
+      return false;
+    };
+    const unbroken = (longest) => table.querySelectorAll('td').forEach(cell => {
+      const short = cell.textContent.length <= longest && !cell.querySelector('p + p, br, li');
+      cell.classList.toggle('line', short);
+    });
+    const fits = [[24, 85], [14, 70]].some(([longest, size]) => {
+      unbroken(longest);
+      return shrink(size, 70);
+    });
+    if (!fits) unbroken(0);
+    table.classList.toggle('broken', !fits && !shrink(85, 60));
     table.classList.toggle('whole', table.offsetHeight < 650);
   }
 }"""
 NUMBER = """pages => document.querySelectorAll('.print-contents a').forEach(link => {
   link.dataset.page = pages[link.getAttribute('href').slice(1)] ?? '';
 })"""
+
+
+# A shape that matplotlib has hatched: its outline, what clips it, the pattern and the rest of its style.
+HATCHED = re.compile(
+    r'<path d="([^"]*)"((?: clip-path="[^"]*")?) style="fill: url\(#(h\w+)\)(?:; )?([^"]*)"/>'
+)
+PATTERN = re.compile(r'<pattern id="(h\w+)"[^>]* width="(\d+)" height="(\d+)">(.*?)</pattern>', re.DOTALL)
+
+
+def draw_hatches(svg: str) -> str:
+    """Return the drawing with its patterns laid out as tiles: Chromium would print them as coarse pixels."""
+    tiles = {name: (int(width), int(height)) for name, width, height, _ in PATTERN.findall(svg)}
+    count = itertools.count()
+
+    def laid_out(found: re.Match[str]) -> str:
+        outline, clip, name, style = found.groups()
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", outline)]
+        spans = [
+            range(math.floor(min(part) / size) * size, math.ceil(max(part)), size)
+            for part, size in zip((numbers[::2], numbers[1::2]), tiles[name], strict=True)
+        ]
+        laid = "".join(f'<use xlink:href="#{name}" x="{x}" y="{y}"/>' for x, y in itertools.product(*spans))
+        shape = f"hatched-{next(count)}"
+        return (
+            f'<clipPath id="{shape}"><path d="{outline}"/></clipPath><g{clip}>'
+            f'<g clip-path="url(#{shape})">{laid}</g><path d="{outline}" style="fill: none; {style}"/></g>'
+        )
+
+    return PATTERN.sub(r'<g id="\1">\4</g>', HATCHED.sub(laid_out, svg))
+
+
+def serve_drawing(route: Route) -> None:
+    """Answer a request for a drawing."""
+    file = Path(unquote(urlsplit(route.request.url).path))
+    route.fulfill(body=draw_hatches(file.read_text(encoding="utf-8")), content_type="image/svg+xml")
 
 
 def chromium() -> str:
@@ -143,6 +203,7 @@ def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: 
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(color_scheme="light", viewport={"width": WIDTH, "height": 1000})
         page.set_default_timeout(600_000)
+        page.route("**/_images/*.svg", serve_drawing)
         page.goto(whole.resolve().as_uri())
         page.evaluate("() => window.MathJax?.startup?.promise")
         words: dict[str, Any] = {"title": title, "subtitle": subtitle, "root": root}
