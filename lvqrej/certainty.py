@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej._validation import check_choice, check_number, describe
 from lvqrej.cells import Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_LARGEST = float(np.finfo(float).max)
 
 
 class Certainty(ABC):
@@ -31,6 +37,10 @@ class Certainty(ABC):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label an accepted sample gets, of shape (n,)."""
 
+    def certainty_and_labels(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return `certainty(X)` and `predict(X)`; to be overridden where one evaluation gives both."""
+        return self.certainty(X), self.predict(X)
+
     def cells(self, theta: float) -> Any:
         """Return convex cells whose union is the accepted set r(x) >= theta."""
         raise NotImplementedError(f"{type(self).__name__} describes no cells")
@@ -38,6 +48,19 @@ class Certainty(ABC):
     def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
         """Return whether r(x) >= theta for each sample, of shape (n,), without any tolerance."""
         return self.certainty(X) >= check_theta(theta)
+
+
+def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float], Cells]:
+    """Let `cells(theta)` keep its latest result: who explains one reject after another has one threshold."""
+
+    @wraps(cells)
+    def kept(self: Any, theta: float) -> Cells:
+        theta, latest = check_theta(theta), vars(self).get("_latest_cells")
+        if latest is None or latest[0] != theta:
+            latest = self._latest_cells = theta, cells(self, theta)
+        return latest[1]
+
+    return kept
 
 
 class PrototypeCertainty(Certainty):
@@ -51,9 +74,25 @@ class PrototypeCertainty(Certainty):
         self.n_features = model.n_features
         self.feature_names = model.feature_names
 
+    def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return r(x) >= 0, of shape (n,)."""
+        return self._of(*self._nearest_two(X))
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype, of shape (n,)."""
         return self.model.predict(X)
+
+    def certainty_and_labels(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return `certainty(X)` and `predict(X)` from the same distances, unless a subclass has its own."""
+        own, ours = type(self), PrototypeCertainty
+        if own.certainty is not ours.certainty or own.predict is not ours.predict:
+            return super().certainty_and_labels(X)
+        nearest = self._nearest_two(X)
+        return self._of(*nearest), self.model.labels[nearest[0]]
+
+    @abstractmethod
+    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
+        """Return r(x) from the indices of p+ and p- and the distances d+ and d-, all of shape (n,)."""
 
     @abstractmethod
     def cells(self, theta: float) -> Cells:
@@ -80,7 +119,7 @@ class PrototypeCertainty(Certainty):
             **entries,
         )
 
-    def _nearest_two(self, X: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp], Any, Any]:
+    def _nearest_two(self, X: ArrayLike) -> tuple[Indices, Indices, Floats, Floats]:
         """Return the indices of p+ and p- (the first on a tie) and the distances d+ and d-."""
         distances = self.model.distances(X)
         rows = np.arange(len(distances))
@@ -107,12 +146,11 @@ class RelativeSimilarity(PrototypeCertainty):
 
     name = "relative similarity"
 
-    def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return r(x) in [0, 1], of shape (n,)."""
-        _, _, d_plus, d_minus = self._nearest_two(X)
+    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         total = d_minus + d_plus
         return np.divide(d_minus - d_plus, total, out=np.zeros_like(total), where=total > 0)
 
+    @keeps_latest
     def cells(self, theta: float) -> Cells:
         """Return one cell per target prototype p+, an Apollonius ball for each p_j of another class.
 
@@ -126,7 +164,7 @@ class RelativeSimilarity(PrototypeCertainty):
         >>> ball.centre, round(ball.radius, 4)
         (array([-1.,  0.]), 1.7321)
         """
-        theta = max(check_theta(theta), 0.0)
+        theta = max(theta, 0.0)
         other = self.model.class_index != self.model.class_index[:, None]
         twin = self._twins & other
         # On a tie the first prototype wins, so at theta = 0 a later one has no region of its own.
@@ -173,12 +211,11 @@ class DecisionDistance(PrototypeCertainty):
         Lt = self.model._Lt if norm == "metric" else np.eye(self.n_features)
         self.separations = separations(self.model.prototypes, Lt)
 
-    def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return r(x) >= 0, of shape (n,)."""
-        plus, minus, d_plus, d_minus = self._nearest_two(X)
+    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         scale = 2 * self.separations[plus, minus]
         return np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=scale > 0)
 
+    @keeps_latest
     def cells(self, theta: float) -> Cells:
         """Return one cell per ordered pair (p+, p-) of prototypes of different classes, all half-spaces.
 
@@ -190,7 +227,7 @@ class DecisionDistance(PrototypeCertainty):
         >>> option.cells(0.25)[0].half_spaces[0].excess(np.array([[0.25, 7.0], [1.0, 7.0]]))
         array([-1.,  2.])
         """
-        theta = max(check_theta(theta), 0.0)
+        theta = max(theta, 0.0)
         group = self.model.class_index
         other = group != group[:, None]
         twin = self._twins
@@ -232,4 +269,4 @@ def separations(P: NDArray[np.float64], Lt: NDArray[np.float64]) -> NDArray[np.f
 
 def check_theta(theta: Any) -> float:
     """Return the threshold as a finite float, or raise a ValueError."""
-    return check_number(theta, "theta", low=-np.finfo(float).max, high=np.finfo(float).max)
+    return check_number(theta, "theta", low=-_LARGEST, high=_LARGEST)

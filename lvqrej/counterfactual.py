@@ -111,12 +111,11 @@ def explain(
     )  # fmt: skip
     theta = check_theta(theta)
     check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
-    n_workers = workers(n_jobs)
+    check_jobs(n_jobs)
     union = accepted_set(option, theta, required)
-    size = _chunk_size(union, len(samples), option.n_features, n_workers)
+    size = _chunk_size(union, len(samples), option.n_features, n_jobs)
     chunks = [samples[i : i + size] for i in range(0, max(len(samples), 1), size)]
-    jobs = 1 if n_workers == 1 else n_jobs
-    answers = _join(_run(option, theta, union, required, chunks, jobs, progress))
+    answers = _join(_run(option, theta, union, required, chunks, n_jobs, progress))
     result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
     return result[0] if single else result
 
@@ -172,23 +171,30 @@ def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
     return check_samples(rows, option.n_features, allow_empty=True), single
 
 
-def workers(n_jobs: int | None) -> int:
-    """Return how many jobs can run at once under the joblib backend in force."""
+def check_jobs(n_jobs: Any) -> None:
+    """Raise a ValueError unless `n_jobs` is None or a number of jobs as in joblib."""
     if n_jobs is not None and int(check_number(n_jobs, "n_jobs", integer=True)) == 0:
         raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
+
+
+def workers(n_jobs: int | None) -> int:
+    """Return how many jobs can run at once under the joblib backend in force."""
+    check_jobs(n_jobs)
     from joblib import effective_n_jobs
 
     return effective_n_jobs(n_jobs)
 
 
-def _chunk_size(union: Any, n: int, d: int, n_workers: int) -> int:
+def _chunk_size(union: Any, n: int, d: int, n_jobs: int | None) -> int:
     """Return the number of samples per chunk; compiled loops over `Cells` take microseconds per sample.
 
     >>> _chunk_size(None, 100, 4, 2), _chunk_size(None, 3, 4, 8), _chunk_size(None, 10**6, 512, 2)
     (13, 1, 2048)
     """
     largest = max(1, min(_CHUNK, _NUMBERS // d))
-    return largest if isinstance(union, Cells) else min(largest, max(1, -(-n // (_PER_WORKER * n_workers))))
+    if isinstance(union, Cells) or n <= 1:
+        return largest
+    return min(largest, -(-n // (_PER_WORKER * workers(n_jobs))))
 
 
 def _run(
@@ -197,7 +203,7 @@ def _run(
     union: Cells,
     required: Requirements,
     chunks: list[Floats],
-    jobs: int | None,
+    n_jobs: int | None,
     progress: bool,
 ) -> list[Answers]:
     """Answer all chunks, in this process or in several."""
@@ -208,12 +214,12 @@ def _run(
         def bar(answers: Any) -> list[Answers]:
             return list(tqdm(answers, total=len(chunks), desc="explain", unit="chunk"))
 
-    if jobs == 1 or len(chunks) <= 1:
+    if len(chunks) <= 1 or workers(n_jobs) == 1:
         return bar(valid_answers(option, theta, union, required, chunk) for chunk in chunks)
     from joblib import Parallel, delayed
 
     tasks = (delayed(_answer)((option, theta, union, required, chunk)) for chunk in chunks)
-    return bar(Parallel(n_jobs=jobs, return_as="generator")(tasks))
+    return bar(Parallel(n_jobs=n_jobs, return_as="generator")(tasks))
 
 
 def _answer(arguments: tuple[Any, ...]) -> Answers:

@@ -76,13 +76,20 @@ def nearest_points(
     found = nothing_found(n, d)
     if len(cells) == 0 or n == 0:
         return found
-    packed = cells.packed
-    in_units = scaled(packed, weights)
-    search_batch(packed, in_units, X, lower, upper, rounding, facet_rounding, *found)
+    in_units = _in_units(cells, weights)
+    search_batch(cells.packed, in_units, X, lower, upper, rounding, facet_rounding, *found)
     unproven = found.bounds < (1 - _PROVEN) * np.where(found.distances < np.inf, found.distances, 0.0)
     for i in np.flatnonzero(found.open_cells | unproven):
         _with_cones(cells, in_units, X[i], lower[i], upper[i], rounding, facet_rounding, found, int(i))
     return found
+
+
+def _in_units(cells: Cells, weights: Floats) -> Scaled:
+    """Return metrics and normals in units of the objective, which the cells keep for the next sample."""
+    latest = vars(cells).get("_in_units")
+    if latest is None or not np.array_equal(latest.weights, weights):
+        latest = vars(cells)["_in_units"] = scaled(cells.packed, weights)
+    return latest
 
 
 def _with_cones(

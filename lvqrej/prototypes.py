@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_samples, describe
 
+#: The largest squared distance: the sum of two has to be a number as well.
+_LARGEST = float(np.finfo(float).max) / 4
+
 
 @njit(cache=True)
 def squared_distances(
@@ -125,11 +128,10 @@ class PrototypeModel:
         """Return d(x, p_j), of shape (n, m)."""
         samples = check_samples(X, self.n_features)
         distances = squared_distances(samples, self.prototypes, self._Lt)
-        largest = np.finfo(float).max / 4  # so that the sum of two is a number as well
-        if not (distances <= largest).all():
-            row = int((distances <= largest).all(axis=1).argmin())
+        if not (distances <= _LARGEST).all():
+            row = int((distances <= _LARGEST).all(axis=1).argmin())
             raise ValueError(
-                f"X must be near enough for squared distances up to {largest:.1g}; "
+                f"X must be near enough for squared distances up to {_LARGEST:.1g}; "
                 f"found {describe(samples[row].tolist())} at row {row}"
             )
         return distances

@@ -239,6 +239,37 @@ def test_bounds(seed, magnitude):
 
 
 @every_option
+def test_certainty_and_label_in_one_evaluation_have_the_same_bits(make):
+    rng = np.random.default_rng(0)
+    option = make(PrototypeModel(rng.normal(size=(6, 4)), list("aabbcc"), rng.normal(size=(3, 4))))
+    X = rng.normal(size=(50, 4))
+    certainties, labels = option.certainty_and_labels(X)
+    np.testing.assert_array_equal(certainties, option.certainty(X))
+    np.testing.assert_array_equal(labels, option.predict(X))
+
+
+def test_a_subclass_with_a_certainty_of_its_own_is_asked_for_it():
+    class Halved(RelativeSimilarity):
+        def certainty(self, X):
+            return super().certainty(X) / 2
+
+    option = Halved(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    assert option.certainty_and_labels([[0.5, 0.0]])[0].tolist() == [0.4]
+
+
+@every_option
+def test_cells_of_the_latest_threshold_are_kept_and_no_others(make):
+    option = make(PrototypeModel([[0.0, 0], [2, 0]], ["a", "b"]))
+    cells = option.cells(0.25)
+    assert option.cells(0.25) is cells
+    other = option.cells(0.125)
+    assert (other.alpha != cells.alpha).any() or (other.gamma != cells.gamma).any()
+    again = option.cells(0.25)
+    np.testing.assert_array_equal(again.gamma, cells.gamma)
+    np.testing.assert_array_equal(again.alpha, cells.alpha)
+
+
+@every_option
 def test_what_an_option_knows_of_its_model(make):
     option = make(PrototypeModel([[0, 0], [2, 0]], ["b", "a"], feature_names=["age", "bmi"]))
     assert isinstance(option, Certainty)

@@ -47,9 +47,9 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     n, d = X.shape
     lower, upper = required.box(X)
     start = np.clip(X, lower, upper)
-    before, own = judge(option, theta, required, X)
+    before, labels, own = judge(option, theta, required, X)
     state = Answers(
-        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), option.classes[:0],
+        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), labels,
         np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int64), np.full(n, NONE, dtype=np.int64),
     )  # fmt: skip
     possible = (lower <= upper).all(axis=1)
@@ -64,29 +64,28 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     missed = pending[~state.found[pending]]
     _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
     state.bounds[~state.found] = np.inf
-    final = np.where(state.found[:, None], state.points, X)
-    return state._replace(labels=option.predict(final) if n else option.classes[:0])
+    return state
 
 
 def judge(
     option: Certainty, theta: float, required: Requirements, points: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the certainty of each point and whether it is a valid answer."""
+) -> tuple[Floats, NDArray[Any], NDArray[np.bool_]]:
+    """Return certainty and label of each point and whether it is a valid answer."""
     if len(points) == 0:
-        return np.empty(0), np.zeros(0, dtype=bool)
-    certainty = option.certainty(points)
+        return np.empty(0), option.classes[:0], np.zeros(0, dtype=bool)
+    certainty, labels = option.certainty_and_labels(points)
     plain = type(option).accepts is Certainty.accepts  # then its test is a comparison, no second evaluation
     valid = certainty >= theta if plain else option.accepts(points, theta)
     if required.target is not None:
-        valid &= option.predict(points) == option.classes[required.target]
+        valid &= labels == option.classes[required.target]
     if len(required.b):
         valid &= required.linear(points)
-    return certainty, valid
+    return certainty, labels, valid
 
 
 def is_valid(option: Certainty, theta: float, required: Requirements, points: Floats) -> NDArray[np.bool_]:
     """Return whether the option accepts each point, as the target if there is one, within the constraints."""
-    return judge(option, theta, required, points)[1]
+    return judge(option, theta, required, points)[2]
 
 
 def nearest(union: Any, *arguments: Any) -> Found:
@@ -112,26 +111,27 @@ def _climb(
         if len(pending) == 0:
             return
         rounding = step * ROUNDING
-        found = nearest(
-            union, start[pending], required.weights, lower[pending], upper[pending], rounding, rounding
-        )
-        reached = np.isfinite(found.distances)
-        points = np.clip(start[pending] + found.deltas, lower[pending], upper[pending])
-        moved = (np.abs(start[pending] - X[pending]) * required.weights).sum(axis=1)
-        state.bounds[pending] = np.maximum(state.bounds[pending], moved + found.bounds)
-        passed, certainty = reached.copy(), np.empty(len(pending))
-        certainty[reached], passed[reached] = judge(option, theta, required, points[reached])
+        x, begin, low, high = X[pending], start[pending], lower[pending], upper[pending]
+        found = nearest(union, begin, required.weights, low, high, rounding, rounding)
+        reached = found.distances < np.inf
+        points = np.minimum(np.maximum(begin + found.deltas, low), high)
+        points[~reached] = begin[~reached]
+        certainty, labels, passed = judge(option, theta, required, points)
+        passed &= reached
         if ladder is _FORGIVING and isinstance(union, Cells):
             tried = reached & ~passed
-            snapped = union.snapped(found.cells[tried], points[tried], start[pending[tried]])
-            points[tried] = np.clip(snapped, lower[pending[tried]], upper[pending[tried]])
-            certainty[tried], passed[tried] = judge(option, theta, required, points[tried])
-        distances = (np.abs(points - X[pending]) * required.weights).sum(axis=1)
+            snapped = union.snapped(found.cells[tried], points[tried], begin[tried])
+            points[tried] = np.clip(snapped, low[tried], high[tried])
+            certainty[tried], labels[tried], passed[tried] = judge(option, theta, required, points[tried])
+        moved = (np.abs(begin - x) * required.weights).sum(axis=1)
+        state.bounds[pending] = np.maximum(state.bounds[pending], moved + found.bounds)
+        distances = (np.abs(points - x) * required.weights).sum(axis=1)
         passed &= distances < state.distances[pending]
         rows = pending[passed]
         state.points[rows], state.distances[rows] = points[passed], distances[passed]
         state.found[rows], state.cells[rows] = True, found.cells[passed]
         state.paths[rows], state.certainties[rows] = found.paths[passed], certainty[passed]
+        state.labels[rows] = labels[passed]
         state.bounds[rows] = np.minimum(state.bounds[rows], state.distances[rows])
         if ladder is not _FORGIVING:  # there the next step may do better still
             pending = pending[reached & ~passed]
