@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import os
 import platform
 import re
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from jupyter_cache import get_cache
+from jupyter_cache.executors import load_executor
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
@@ -59,6 +62,20 @@ def key_execution_on_content(app: Sphinx, config: Config) -> None:
     config.nb_execution_cache_path = str(folder / "cache")
     os.environ["LVQREJ_EXPORT"] = str(figures)
     os.environ["LVQREJ_EXPORT_URI"] = f"/{figures.relative_to(source).as_posix()}"
+
+
+def execute_side_by_side(app: Sphinx) -> None:
+    """Execute the notebooks that are not in the cache, as many at once as there are processors.
+
+    Otherwise each would wait until Sphinx reads it. What fails is not cached: Sphinx executes and reports it.
+    """
+    cache = get_cache(app.config.nb_execution_cache_path)
+    for name in sorted(app.project.discover()):
+        if name.startswith("notebooks/"):
+            reader = {"type": "plugin", "name": "myst_nb_md"}
+            cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
+    logger = logging.getLogger("jupyter_cache")
+    load_executor("local-parallel", cache, logger).run_and_cache(timeout=app.config.nb_execution_timeout)
 
 
 def derive_links(app: Sphinx, config: Config) -> None:
@@ -206,6 +223,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", key_execution_on_content)
     app.connect("config-inited", derive_links)
     app.connect("config-inited", quieten_theme)
+    app.connect("builder-inited", execute_side_by_side)
     app.connect("builder-inited", remove_front_door)
     app.connect("html-page-context", mend_page)
     app.connect("doctree-resolved", fill_checks)
