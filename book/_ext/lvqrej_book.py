@@ -30,6 +30,8 @@ PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "numba", 
 NUMBERED = {"figure": "figures", "table": "tables", "displaymath": "equations", "exercise": "exercises"}
 #: A formula and what touches it.
 FORMULA = re.compile(r'([(“]?<span class="math notranslate nohighlight">[^<]*</span>[,.;:!?)”’]+)')
+#: The space between a number and its unit, outside of code; the browser must not break the line there.
+UNIT = re.compile(r"(<pre.*?</pre>)|(?<=\d)(?:</span>)? (?=%|s\b|ms\b|µs\b)", re.DOTALL)
 ASSERTION = re.compile(r"^\s*(?:assert |np\.testing\.)", re.MULTILINE)
 
 
@@ -100,7 +102,7 @@ def mend_page(
 
     The scripts are of no use here, would fetch from another host and log an error; the role that docutils
     gives to entries of the bibliography is not allowed in a list; browsers break a line between a formula and
-    a comma; many fonts lack the sign of a notebook that has run.
+    a comma, and between a number and its unit; many fonts lack the sign of a notebook that has run.
     """
     context["script_files"] = [
         script
@@ -109,6 +111,7 @@ def mend_page(
     ]
     if "body" in context:
         body = context["body"].replace('role="doc-biblioentry"', 'role="listitem"').replace("✅", "ran")
+        body = UNIT.sub(lambda found: found[0] if found[1] else found[0][:-1] + "\u00a0", body)
         context["body"] = FORMULA.sub(r'<span class="unbroken">\1</span>', body)
 
 
