@@ -195,12 +195,13 @@ class Explanations(Sequence[Explanation]):
         i = int(index) % len(self)
         if not self.found[i]:
             raise NoCounterfactualError(self.reasons[i])
+        distance, bound = float(self.distances[i]), float(self.lower_bounds[i])
         return Explanation(
             sample=self.samples[i],
             counterfactual=self.counterfactuals[i],
-            distance=float(self.distances[i]),
-            lower_bound=float(self.lower_bounds[i]),
-            gap=float(self.gaps[i]),
+            distance=distance,
+            lower_bound=bound,
+            gap=(distance - bound) / distance if distance > 0 else 0.0,
             certainty_before=float(self.certainties_before[i]),
             certainty=float(self.certainties[i]),
             label=self.labels[i],
@@ -223,10 +224,9 @@ class Explanations(Sequence[Explanation]):
     def _active(self, i: int) -> list[str]:
         x = self.counterfactuals[i]
         words = [] if self._cells[i] < 0 else list(self._union.active(int(self._cells[i]), x))
-        lower, upper = self._required.box(self.samples[i : i + 1])
-        for k, name in enumerate(self.feature_names):
-            if x[k] != self.samples[i, k] and x[k] in (lower[0, k], upper[0, k]):
-                words.append(f"{name} at its {'lower' if x[k] == lower[0, k] else 'upper'} bound")
+        (lower,), (upper,) = self._required.box(self.samples[i : i + 1])
+        for k in np.flatnonzero((x != self.samples[i]) & ((x == lower) | (x == upper))):
+            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
         return words
 
     def to_frame(self) -> Any:

@@ -78,8 +78,8 @@ def nearest_points(
         return found
     in_units = _in_units(cells, weights)
     search_batch(cells.packed, in_units, X, lower, upper, rounding, facet_rounding, *found)
-    unproven = found.bounds < (1 - _PROVEN) * np.where(found.distances < np.inf, found.distances, 0.0)
-    for i in np.flatnonzero(found.open_cells | unproven):
+    unproven = (found.bounds < (1 - _PROVEN) * found.distances) & (found.cells >= 0)
+    for i in np.flatnonzero(unproven | (found.open_cells > 0)):
         _with_cones(cells, in_units, X[i], lower[i], upper[i], rounding, facet_rounding, found, int(i))
     return found
 

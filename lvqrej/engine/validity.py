@@ -46,7 +46,7 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     """Return the nearest valid counterfactuals of the rows of X."""
     n, d = X.shape
     lower, upper = required.box(X)
-    start = np.clip(X, lower, upper)
+    start = np.minimum(np.maximum(X, lower), upper)
     before, labels, own = judge(option, theta, required, X)
     state = Answers(
         np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), before, before.copy(), labels,
