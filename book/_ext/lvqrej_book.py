@@ -214,8 +214,9 @@ def escape_markup(app: Sphinx, what: str, name: str, obj: Any, options: Any, lin
 
 
 def skip_inherited(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out of the reference what scikit-learn generates on its estimators."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    """Leave out of the reference what scikit-learn generates on estimators, and Python on named tuples."""
+    generated = re.fullmatch(r"set_\w+_request", name) or str(obj.__doc__).startswith("Alias for field")
+    return True if generated else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -34,9 +34,6 @@ PREPARE = r"""({title, subtitle, root}) => {
   const gone = '.headerlink, .copybtn, .toggle-button, .tag_hide-input > details.above-input, script, '
     + '#explorer, #figures-gallery';
   article.querySelectorAll(gone).forEach(part => part.remove());
-  article.querySelectorAll('dl.attribute > dd').forEach(part => {
-    if (part.textContent.startsWith('Alias for field number')) part.parentElement.remove();
-  });
   article.querySelectorAll('details').forEach(part => { part.open = true; });
   article.querySelectorAll('.toggle-hidden').forEach(part => part.classList.remove('toggle-hidden'));
   article.querySelectorAll('a[href]').forEach(link => {
