@@ -18,7 +18,7 @@ from lvqrej.engine.search import CONE, PATHS, Found, nothing_found, search_batch
 
 Floats = NDArray[np.float64]
 _EPS = float(np.finfo(float).eps)
-#: How far inside, in units of the terms' sizes, an answer is aimed at: what rounding can add up to.
+#: What rounding can add up to, in units of the terms' sizes, and so how far inside an answer is aimed at.
 ROUNDING = 16 * _EPS
 #: The relative gap from which on the certificate is worth extended precision.
 _PROVEN = 1e-7

@@ -204,8 +204,14 @@ def remove_gone_pages(app: Sphinx, error: Exception | None) -> None:
 
 
 def escape_markup(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Let a docstring write a norm as |x| and an attribute as name_, which Sphinx takes for references."""
+    """Let a docstring write a norm as |x| and an attribute as name_, which Sphinx takes for references.
+
+    Of attributes that share a line Sphinx takes all but the last for its type, unless there is no space.
+    """
     for number, line in enumerate(lines):
+        if line.startswith(":ivar "):
+            names, colon, text = line.removeprefix(":ivar ").partition(":")
+            line = ":ivar " + names.replace(", ", ",\u200b") + colon + text
         if not line.lstrip().startswith((">>>", "... ", ".. ")):
             parts = re.split(r"(``.*?``|`.*?`)", line)
             for i in range(0, len(parts), 2):  # the odd parts are code

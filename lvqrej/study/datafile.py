@@ -89,7 +89,7 @@ class DataSet:
 
     @cached_property
     def sha(self) -> str:
-        """The SHA-256 of names, values and classes: equal content, equal hash, on every machine."""
+        """The SHA-256 of names, values and classes, which is equal on every machine for equal content."""
         values = self.X.to_numpy().astype("<f8")
         values[np.isnan(values)] = np.nan  # one bit pattern for every missing value
         digest = hashlib.sha256(repr((values.shape, self.feature_names, self.class_names)).encode())
