@@ -51,8 +51,10 @@ class Cells(Sequence[Cell]):
     Parameters
     ----------
     metrics : ndarray of shape (M, k, d)
-    sites : ndarray of shape (S, d), site_metric : ndarray of shape (S,)
-        The points the constraints compare and the metric each is measured in.
+    sites : ndarray of shape (S, d)
+        The points the constraints compare.
+    site_metric : ndarray of shape (S,)
+        The metric each is measured in, by its index.
     near, far, alpha, beta, gamma : ndarrays of shape (c,)
         f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0, `far` = -1 if beta = 0. A plain
         half-space has `near` = -1, its row of `plain` in `far`, and f(x) = gamma - plain'x.

@@ -13,7 +13,7 @@ from lvqrej.certainty import Certainty
 from lvqrej.figures import MARKERS, PALETTE
 from lvqrej.prototypes import PrototypeModel
 
-#: ((x0, x1), (y0, y1)): the part of the plane that is drawn.
+#: The part of the plane that is drawn, ((x0, x1), (y0, y1)).
 Limits = tuple[tuple[float, float], tuple[float, float]]
 
 
