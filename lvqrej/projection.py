@@ -103,7 +103,7 @@ def _with_cones(
     found: Found,
     i: int,
 ) -> None:
-    """Search the cells of one sample again, in the order of their bounds, with the cone program at hand."""
+    """Search the cells of one sample again, with the cone program and extended precision at hand."""
     weights = in_units.weights
     bounds = np.empty(len(cells))
     lo, hi = (lower - x) * weights, (upper - x) * weights
@@ -171,7 +171,14 @@ def cone_program(
         if packed.normal[j] >= 0:
             M.append(np.empty((0, d)))
             A.append(np.empty(0))
-            q[j] = packed.normals[packed.normal[j]] / weights
+            if near < 0:
+                q[j] = packed.normals[packed.normal[j]] / weights
+            else:  # the packed normal has the digits of a double
+                m, between = (
+                    packed.site_metric[near],
+                    packed.sites[near].astype(precision) - packed.sites[far],
+                )
+                q[j] = 2 * alpha * (L[m] @ between) @ metrics[m]
         else:
             M.append(metrics[packed.site_metric[near]])
             A.append(alpha * z[near] - (beta * z[far] if far >= 0 else 0.0))

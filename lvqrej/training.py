@@ -103,6 +103,8 @@ class Problem:
     regularization : float
     W : array of shape (d, d)
         The samples are W'x of the actual ones, so the matrix that is regularised is L W'.
+    chunks : list of (samples, targets)
+        Derived: `CHUNK` rows each.
     """
 
     X: Array

@@ -1,6 +1,9 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from oracles import plain_program
+from random_models import random_case
 from scipy.optimize import linprog
 
 from lvqrej.cells import Ball, Cell, Cells, HalfSpace
@@ -10,7 +13,15 @@ from lvqrej.engine.cone import cone_projection, polish
 from lvqrej.engine.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
 from lvqrej.engine.precise import precise_bound
 from lvqrej.engine.simplex import dual_simplex
-from lvqrej.projection import AcceptedSet, cone_program, homotopy_path, nearest_points, path_name, project
+from lvqrej.projection import (
+    ROUNDING,
+    AcceptedSet,
+    cone_program,
+    homotopy_path,
+    nearest_points,
+    path_name,
+    project,
+)
 from lvqrej.prototypes import PrototypeModel
 
 
@@ -152,10 +163,8 @@ def test_any_multipliers_certify_a_lower_bound(seed):
     )
     w = np.ones(d)
     lo, hi = np.full(d, -2.0), np.full(d, 3.0)
-    packed, optimum = (
-        Cells.of([cell]).packed,
-        plain_program(cell, np.zeros(d), w, lambda z: [z >= -2, z <= 3]),
-    )
+    packed = Cells.of([cell]).packed
+    optimum = plain_program(cell, np.zeros(d), w, lambda z: [z >= -2, z <= 3])
     for precision in (np.float64, np.longdouble):
         program = cone_program(packed, np.zeros(d), w, lo, hi, precision=precision)
         for _ in range(25):
@@ -179,6 +188,43 @@ def test_the_precise_certificate_closes_the_gap_of_badly_scaled_metrics(seed):
     proven = precise_bound(program, beta)
     assert (1 - 1e-7) * found.distances[0] <= proven <= found.distances[0]
     assert rough.bound(rough.images(beta), np.ones(1)) < proven
+
+
+def exactly_inside(cells, cell, x, delta):
+    """Return whether x + delta lies in a cell of a certainty, in rational arithmetic."""
+    point = [Fraction(a) + Fraction(b) for a, b in zip(x, delta, strict=True)]
+    metric = [[Fraction(entry) for entry in row] for row in cells.metrics[0]]
+
+    def distance(site):
+        difference = [Fraction(a) - b for a, b in zip(cells.sites[site], point, strict=True)]
+        return sum(sum(a * b for a, b in zip(row, difference, strict=True)) ** 2 for row in metric)
+
+    return all(
+        Fraction(cells.alpha[j]) * distance(cells.near[j]) - Fraction(cells.beta[j]) * distance(cells.far[j])
+        <= -Fraction(cells.gamma[j])
+        for j in range(cells.start[cell], cells.start[cell + 1])
+    )
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_no_bound_exceeds_the_length_of_a_point_that_is_exactly_inside(weighted):
+    """Points found without a margin lie so near the optimum that a bound with a few wrong digits would show.
+
+    Without weights a third of the models are badly scaled, and some bounds need extended precision.
+    """
+    compared = 0
+    for seed in range(300):
+        case = random_case(seed, max_features=8, n=4)
+        weights = case.weights if weighted else np.ones(len(case.weights))
+        cells, box = case.option.cells(case.theta), np.full(case.X.shape, np.inf)
+        bounds = nearest_points(cells, case.X, weights, -box, box).bounds
+        closest = nearest_points(cells, case.X, weights, -box, box, ROUNDING / 64, ROUNDING / 64)
+        for i in np.flatnonzero((closest.distances > 0) & (closest.distances < np.inf)):
+            if exactly_inside(cells, closest.cells[i], case.X[i], closest.deltas[i]):
+                parts = zip(closest.deltas[i], weights, strict=True)
+                assert Fraction(bounds[i]) <= sum(abs(Fraction(a)) * Fraction(w) for a, w in parts)
+                compared += 1
+    assert compared > 100
 
 
 def test_polish_refuses_the_wrong_sets():

@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import logging
 import os
 import platform
 import re
@@ -76,8 +75,7 @@ def execute_side_by_side(app: Sphinx) -> None:
         if name.startswith("notebooks/"):
             reader = {"type": "plugin", "name": "myst_nb_md"}
             cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
-    logger = logging.getLogger("jupyter_cache")
-    load_executor("local-parallel", cache, logger).run_and_cache(timeout=app.config.nb_execution_timeout)
+    load_executor("local-parallel", cache).run_and_cache(timeout=app.config.nb_execution_timeout)
 
 
 def derive_links(app: Sphinx, config: Config) -> None:

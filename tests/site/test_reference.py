@@ -1,6 +1,7 @@
 """Gallery, paper map, downloads and search: what a reader looks up is there."""
 
 import json
+import re
 
 import pytest
 from pages import CONFIG, ROOT, SITE, repository, soup
@@ -43,6 +44,20 @@ def test_the_gallery_has_everything_about_a_figure_or_table(id):
         image = item.find("img")
         assert image["loading"] == "lazy"
         assert image["alt"] == record["alt"]
+
+
+def test_the_reference_names_attributes_that_share_a_line_and_nothing_that_python_generates():
+    page = soup("book/api.html")
+    assert "Alias for field" not in page.get_text()
+    names = {name.get_text().replace("\u200b", "") for name in page.select("dl.field-list strong")}
+    assert {"sample,counterfactual,delta", "distance,lower_bound,gap"} <= names
+
+
+def test_no_line_breaks_between_a_number_and_its_unit():
+    article = soup("notebooks/08-how-fast.html").find("article")
+    text = "".join(part for part in article.find_all(string=True) if not part.find_parent("pre"))
+    assert "\u00a0%" in text
+    assert not re.search(r"\d (?:%|s\b|ms\b|µs\b)", text)
 
 
 def test_the_whole_gallery_is_light_even_when_scrolled_to_its_end():
