@@ -11,6 +11,8 @@
   const data = window.lvqrejExplorerData, engine = window.lvqrejEngine, text = window.lvqrejText;
   const options = engine.makeOptions(data);
   const STEP = 0.05, LEAP = 0.5;
+  // A finger that moves no further than this, in pixels, has tapped.
+  const SLOP = 10;
   const capital = words => words[0].toUpperCase() + words.slice(1);
   const fixed = value => value.toFixed(4).replace("-", "−");
 
@@ -203,14 +205,20 @@
   for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) {
     handle.addEventListener(end, () => place.classList.remove("explorer-dragging"));
   }
+  let tap = null;
   canvas.addEventListener("pointerdown", event => {
-    if (event.pointerType === "touch" || event.button !== 0) return;
+    if (event.button !== 0) return;
+    if (event.pointerType === "touch") {
+      tap = event;
+      return;
+    }
     grip = [0, 0];
     change({x: pointAt(event)});
     drag(event, [0, 0]);
   });
-  canvas.addEventListener("click", event => {
-    if (event.pointerType !== "touch") return;
+  // A tap is a finger lifted where it was put down: browsers make no click of a slow or a very short one.
+  canvas.addEventListener("pointerup", event => {
+    if (tap?.pointerId !== event.pointerId || Math.hypot(event.clientX - tap.clientX, event.clientY - tap.clientY) > SLOP) return;
     grip = [0, 0];
     change({x: pointAt(event)});
   });

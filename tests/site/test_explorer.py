@@ -212,10 +212,11 @@ def test_fingers_drag_the_cross_tap_the_plane_and_scroll_the_page(context, addre
     page.touchscreen.tap(x + 40, y + 90)
     page.wait_for_function("x => String(window.lvqrejExplorer.get().x) !== String(x)", arg=dragged)
     tapped = state(page)["x"]
-    # A finger beside the cross does not move it: it scrolls.
+    # A finger beside the cross does not move it: it does nothing sideways, and scrolls.
+    assert swipe(x - 70, y + 60, 90, 0) == tapped
     before = page.evaluate("window.scrollY")
     assert swipe(x - 70, y + 60, 0, -120) == tapped
-    assert page.evaluate("window.scrollY") > before
+    page.wait_for_function("before => window.scrollY > before", arg=before)
     phone.close()
 
 
