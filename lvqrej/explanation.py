@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,13 +53,23 @@ class Explanation:
     certainty: float
     label: Any
     theta: float
-    active: tuple[str, ...]
     path: str
     feature_names: list[str]
     certainty_name: str = "certainty"
     cause: Any = None
     _option: Any = field(default=None, repr=False)
     _required: Any = field(default=None, repr=False)
+    _union: Any = field(default=None, repr=False)
+    _cell: int = field(default=-1, repr=False)
+
+    @cached_property
+    def active(self) -> tuple[str, ...]:
+        """The constraints that hold the counterfactual where it is, in words."""
+        x, (lower, upper) = self.counterfactual, self.box
+        words = [] if self._cell < 0 else list(self._union.active(self._cell, x))
+        for k in np.flatnonzero((x != self.sample) & ((x == lower) | (x == upper))):
+            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
+        return tuple(words)
 
     @property
     def delta(self) -> Floats:
@@ -206,13 +217,14 @@ class Explanations(Sequence[Explanation]):
             certainty=float(self.certainties[i]),
             label=self.labels[i],
             theta=self.theta,
-            active=tuple(self._active(i)),
             path=self.paths[i],
             feature_names=self.feature_names,
             certainty_name=self.certainty_name,
             cause=self._cause(i),
             _option=self._option,
             _required=self._required,
+            _union=self._union,
+            _cell=int(self._cells[i]),
         )
 
     def _cause(self, i: int) -> Any:
@@ -220,14 +232,6 @@ class Explanations(Sequence[Explanation]):
             return None
         option = getattr(self._option, "plain", self._option)
         return self._familiarity.causes(option, self.theta, self.samples[i : i + 1])[0]
-
-    def _active(self, i: int) -> list[str]:
-        x = self.counterfactuals[i]
-        words = [] if self._cells[i] < 0 else list(self._union.active(int(self._cells[i]), x))
-        (lower,), (upper,) = self._required.box(self.samples[i : i + 1])
-        for k in np.flatnonzero((x != self.samples[i]) & ((x == lower) | (x == upper))):
-            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
-        return words
 
     def to_frame(self) -> Any:
         """Return one row per sample: the certificate's numbers, then the counterfactual's features."""

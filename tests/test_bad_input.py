@@ -430,7 +430,7 @@ def outcome(call):
         return None, error
 
 
-@settings(deadline=None, max_examples=400, derandomize=True)
+@settings(max_examples=400)
 @given(argument=st.sampled_from(ARGUMENTS), value=NESTED)
 def test_fuzzed_explain_answers_or_says_what_is_wrong(argument, value):
     arguments = {"theta": 0.8, "X": [[1.4, 1.5]], argument: value}
@@ -445,7 +445,7 @@ def test_fuzzed_explain_answers_or_says_what_is_wrong(argument, value):
             assert why.certainty >= why.theta
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(max_examples=250)
 @given(
     name=st.sampled_from(["estimator", "option", "threshold", "cv", "reject_label", "random_state"]),
     value=NESTED,

@@ -27,7 +27,7 @@ from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
 
-MODERATE = settings(deadline=None, max_examples=40, derandomize=True)
+MODERATE = settings(max_examples=40)
 
 
 def random_model(seed, d=4, per_class=2, n_classes=3, rank=None):

@@ -11,7 +11,7 @@ from lvqrej.pairwise.interior import interior_point
 from lvqrej.pairwise.programs import Convex, cheapest_budgets, without_budgets
 from lvqrej.varying.branching import branch_and_bound
 
-modest = settings(deadline=None, max_examples=60, derandomize=True)
+modest = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -127,7 +127,7 @@ def with_cvxpy(metrics, program, lo, hi):
     return float(problem.value)
 
 
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(max_examples=40)
 @given(seeds, st.booleans())
 def test_the_interior_point_method_agrees_with_cvxpy(seed, budgets):
     metrics, G, program, lo, hi = random_program(np.random.default_rng(seed), budgets)

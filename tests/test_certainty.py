@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity, check_theta
 from lvqrej.prototypes import PrototypeModel
 
-modest = settings(deadline=None, max_examples=120, derandomize=True)
+modest = settings(max_examples=120)
 OPTIONS = {
     "relative similarity": RelativeSimilarity,
     "decision distance": DecisionDistance,

@@ -469,7 +469,7 @@ def test_table_per_class(fitted, wine):
 SCALERS = [StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, lambda: StandardScaler(with_mean=False)]
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     scaler=st.sampled_from(SCALERS),

@@ -13,10 +13,10 @@ from lvqrej.counterfactual import explain
 from lvqrej.prototypes import PrototypeModel
 
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=25, deadline=None, derandomize=True)
+few = settings(max_examples=25)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(seeds)
 def test_valid_certified_and_deterministic(seed):
     case = random_case(seed)

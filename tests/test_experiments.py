@@ -46,7 +46,7 @@ from lvqrej.thresholds import accuracy_reject_curve
 RESULTS = Path(__file__).parents[1] / "book" / "results"
 FEW = Caps(4, 1, 4, 0, 0)
 TINY = Study(("iris",), 1, 1, 0, models=("GLVQ",), caps=FEW, other_caps=FEW, sizes=(1,))
-derandomized = settings(deadline=None, max_examples=30, derandomize=True)
+derandomized = settings(max_examples=30)
 masks = arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 9)))
 
 

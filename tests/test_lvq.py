@@ -79,7 +79,7 @@ def problems(draw):
     return problem, rng.normal(size=(len(classes), d)), None if k is None else rng.normal(size=(k, d))
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(max_examples=60)
 @given(problems())
 def test_gradient_is_that_of_finite_differences(drawn):
     problem, P, L = drawn
@@ -101,7 +101,7 @@ def test_gradient_is_that_of_finite_differences(drawn):
     np.testing.assert_allclose(gradient[smooth], finite[smooth], rtol=1e-5, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(max_examples=30)
 @given(problems())
 def test_cost_is_its_definition(drawn):
     problem, P, L = drawn

@@ -116,7 +116,7 @@ def test_a_seed_repeats_and_another_differs(how):
     assert not np.array_equal(first[0], other[0])
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
+@settings(max_examples=30)
 @given(
     counts=st.lists(st.integers(6, 25), min_size=2, max_size=4),
     how=st.sampled_from(["smote", "undersample"]),

@@ -25,7 +25,7 @@ from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty, UninformativePairWarning, signed_similarity
 from lvqrej.prototypes import PrototypeModel
 
-modest = settings(deadline=None, max_examples=100, derandomize=True)
+modest = settings(max_examples=100)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -23,7 +23,7 @@ from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
 from lvqrej.thresholds import accuracy_reject_curve
 
-modest = settings(deadline=None, max_examples=25, derandomize=True)
+modest = settings(max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -64,7 +64,7 @@ def on_the_grid(option, theta, x, weights, target=None):
 # Against a grid
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(max_examples=20)
 @given(seeds)
 def test_three_classes_agree_with_a_fine_grid(seed):
     rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ def _has_reverse(option, theta):
     return bool((option.beta_[option.alpha_ != 0] < np.log(1 / theta - 1)).any())
 
 
-@settings(deadline=None, max_examples=16, derandomize=True)
+@settings(max_examples=16)
 @given(seeds, st.integers(2, 6), st.booleans(), st.booleans())
 def test_random_models_are_answered_validly_and_never_bounded_too_high(seed, K, normalize, targeted):
     rng = np.random.default_rng(seed)

@@ -148,7 +148,7 @@ SCALERS = {
 }
 
 
-@settings(deadline=None, max_examples=40, derandomize=True)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(sorted(SCALERS)), max_size=3),
     st.integers(0, 10**6),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-FAST = settings(deadline=None, max_examples=60, derandomize=True)
-SLOW = settings(deadline=None, max_examples=25, derandomize=True)
+FAST = settings(max_examples=60)
+SLOW = settings(max_examples=25)
 seeds = st.integers(0, 2**20)
 
 

@@ -14,7 +14,7 @@ from kneed import KneeLocator
 
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
 
-exhaustive = settings(deadline=None, max_examples=150, derandomize=True)
+exhaustive = settings(max_examples=150)
 LARGEST = np.finfo(float).max
 
 any_float = st.floats(allow_nan=False, allow_infinity=False, max_value=np.nextafter(LARGEST, 0))
@@ -141,7 +141,7 @@ def majorant(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return best
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(max_examples=100)
 @given(judged)
 def test_the_knee_is_the_highest_point_of_the_normalised_majorant_over_the_diagonal(samples):
     curve = curve_of(samples)

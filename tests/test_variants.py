@@ -424,7 +424,7 @@ def test_plausible_combines_with_the_other_variants():
 kinds = st.sampled_from(KINDS)
 
 
-@settings(max_examples=18, deadline=None, derandomize=True)
+@settings(max_examples=18)
 @given(
     kinds, st.integers(0, 10_000), st.sets(st.sampled_from(["fixed", "bounds", "up", "down", "target", "A"]))
 )
