@@ -153,7 +153,7 @@ def fitted(request, data):
     return ProbabilisticCertainty(GMLVQ(prototypes_per_class=request.param)).fit(*data), *data
 
 
-@pytest.mark.filterwarnings("default:Solution may be inaccurate")  # said by CVXPY of its own answer
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # said by CVXPY of its own answer
 def test_no_other_method_finds_anything_nearer(fitted):
     option, X, y = fitted
     certainty = option.certainty(X)
