@@ -36,10 +36,11 @@ from lvqrej.study import runner
 from lvqrej.study.deviations import FINDINGS, METHODS, OPTIONS, Deviations, ablation, variant
 from lvqrej.study.measures import changed_features, from_hex, goodness, overlap, to_hex
 from lvqrej.study.methods import Task, counterfactuals, methods_for
-from lvqrej.study.paper_tables import agreement, published_tables, side_by_side
+from lvqrej.study.paper_tables import published_tables, side_by_side
 from lvqrej.study.protocol import FALLBACK_RATE, GRID, FoldFits
 from lvqrej.study.published import THRESHOLDS, UnsignedPairs, farthest_training_sample, shifted_threshold
 from lvqrej.study.results import load_models, merge
+from lvqrej.study.rules import agreement
 from lvqrej.study.runner import Study, Unit, run
 from lvqrej.thresholds import accuracy_reject_curve
 

@@ -4,16 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lvqrej.study.paper_tables import (
-    DATA,
-    FEATURES,
-    count,
-    precision_above_chance,
-    replicated,
-    shown,
-    times,
-    verdict,
-)
+from lvqrej.study.paper_tables import DATA, FEATURES, shown
+from lvqrej.study.rules import count, precision_above_chance, replicated, times, verdict
 
 
 @pytest.mark.parametrize(

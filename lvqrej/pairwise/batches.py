@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej._compiled import compiled
+from lvqrej.cells import Ball, HalfSpace
 from lvqrej.pairwise.budgets import Classes
 from lvqrej.pairwise.comparing import Seen, asked_by, shares
 from lvqrej.pairwise.dividing import nearest_change
-from lvqrej.pairwise.programs import Convex
+from lvqrej.pairwise.programs import Convex, without_budgets
 from lvqrej.pairwise.relaxing import levels
 from lvqrej.pairwise.restricting import around, restriction
 
@@ -32,6 +34,42 @@ class Batch(NamedTuple):
     G: Floats  # (M + further balls, d, d)
     diagonal: Floats  # (M + further balls, d)
     extra: Convex  # further constraints, rows of C, g, size and reach sample by sample
+
+
+def batch_of(
+    X: Floats,
+    weights: Floats,
+    lower: Floats,
+    upper: Floats,
+    metrics: Floats,
+    sites: Floats,
+    site_metric: Ints,
+    further: Sequence[Ball | HalfSpace],
+) -> Batch:
+    """Return the samples with all that they share, further balls and half-spaces as they see them."""
+    balls = [piece for piece in further if isinstance(piece, Ball)]
+    factors = [*(metrics / weights), *(ball.L / weights for ball in balls)]
+    G = np.array([M.T @ M for M in factors])
+    (n, d), e = X.shape, len(further)
+    metric, s, C = np.full(e, -1, dtype=np.int64), np.zeros(e), np.empty((n, e, d))
+    g, size, reach = np.empty((n, e)), np.empty((n, e)), np.zeros((n, e))
+    for k, piece in enumerate(further):
+        if isinstance(piece, Ball):
+            z = (piece.centre - X) @ piece.L.T
+            squares = (z**2).sum(axis=1)
+            metric[k], s[k] = len(metrics) + balls.index(piece), 1.0
+            C[:, k] = (z @ piece.L) / weights
+            g[:, k], size[:, k] = squares - piece.radius**2, squares + piece.radius**2
+            reach[:, k] = np.sqrt(squares)
+        else:
+            terms = piece.normal * X
+            C[:, k] = 0.5 * piece.normal / weights
+            g[:, k] = -(terms.sum(axis=1) + piece.offset)
+            size[:, k] = np.abs(terms).sum(axis=1) + abs(piece.offset)
+    extra = without_budgets(metric, s, C.reshape(-1, d), g.ravel(), size.ravel(), reach.ravel())
+    diagonal = np.einsum("mii->mi", G).copy()
+    X, lower, upper = (np.ascontiguousarray(part) for part in (X, lower, upper))
+    return Batch(X, lower, upper, weights, metrics, sites, site_metric, G, diagonal, extra)
 
 
 @compiled

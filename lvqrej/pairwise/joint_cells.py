@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from lvqrej.calibration import price_combination
 from lvqrej.cells import Ball, Cells, HalfSpace
 from lvqrej.engine.search import CONE, NONE, START, Found, nothing_found
-from lvqrej.pairwise.batches import Batch, cell_around, search, seen_by
+from lvqrej.pairwise.batches import Batch, batch_of, cell_around, search, seen_by
+from lvqrej.pairwise.boundary import first_accepted
 from lvqrej.pairwise.budgets import Classes, Rivals, log_kappa, share
 from lvqrej.pairwise.comparing import asked_by
-from lvqrej.pairwise.programs import without_budgets
 from lvqrej.pairwise.restricting import sparse
 from lvqrej.pairwise.starts import LADDER, by_descent
 from lvqrej.projection import nearest_points
@@ -27,9 +27,6 @@ Ints = NDArray[np.int64]
 GAP, EFFORT = 1e-3, 100
 #: The number of relaxations after which a search that has found no answer gives up.
 _PATIENCE = 20
-#: Multiples of a change tried first, by their distance from 1, and parts of an interval around a guess.
-_NEARBY = 10.0 ** np.arange(-2, -16, -1)
-_AROUND = np.array([-1e-1, -1e-3, -1e-5, -1e-7, 0.0, 1e-7, 1e-5, 1e-3, 1e-1])
 #: Multiples of a change that the option is asked about, those of a batch together.
 _ONCE, _STRETCHES = np.ones(1), 1 + 2.0**-52 * 4.0 ** np.arange(20)
 #: The number of descents on the doubt that are remembered, whatever the threshold.
@@ -108,7 +105,7 @@ class JointCells:
     ) -> Found:
         """Return the nearest points with lower <= x <= upper, as `nearest_points` does for `Cells`."""
         found = nothing_found(*X.shape)
-        batch = self._batch(X, weights, lower, upper)
+        batch = batch_of(X, weights, lower, upper, self.metrics, self.sites, self.site_metric, self.extra)
         keys = [b"".join(row.tobytes() for row in rows) for rows in zip(X, lower, upper, strict=True)]
         rows = np.array([i for i, key in enumerate(keys) if key not in self._hopeless], dtype=np.int64)
         if self._shifting:
@@ -292,71 +289,15 @@ class JointCells:
         return accepted
 
     def _on_the_boundary(self, x: Floats, delta: Floats, lower: Floats, upper: Floats) -> Floats | None:
-        """Stretch or shrink a change to the first multiple that the option accepts; None if none is near.
-
-        At an optimum certainty rises along the change itself (its gradient is a multiple of the signs), so
-        one number is left to find.
-        """
+        """Stretch or shrink a change to the first multiple that the option accepts; None if none is near."""
 
         def tested(scales: Floats) -> tuple[Floats, NDArray[np.bool_]]:
             points = np.clip(x + scales[:, None] * delta, lower, upper)
             certainties = self.option.certainty(points)
             return certainties - self.theta, self._accepts(points, certainties)
 
-        scales = np.concatenate([[0.0], 1 - _NEARBY, [1.0], 1 + _NEARBY[::-1]])
-        margins, good = tested(scales)
-        if not good.any():
-            return None
-        first = int(good.argmax())
-        for _ in range(60):
-            if first == 0 or scales[first] - scales[first - 1] <= 2**-52 * scales[first]:
-                break
-            low, high = scales[first - 1], scales[first]
-            rise = margins[first] - margins[first - 1]
-            part = -margins[first - 1] / rise if rise > 0 else 0.5
-            inner = np.concatenate([part + _AROUND, [0.5]])
-            inner = low + (high - low) * np.unique(inner[(inner > 0) & (inner < 1)])
-            inner = inner[(inner > low) & (inner < high)]
-            if len(inner) == 0:
-                break
-            ends = margins[first - 1], margins[first]
-            margins, good = tested(inner)
-            scales = np.concatenate([[low], inner, [high]])
-            margins = np.concatenate([ends[:1], margins, ends[1:]])
-            first = int(np.concatenate([[False], good, [True]]).argmax())
-        return np.asarray(scales[first] * delta)
-
-    def _batch(self, X: Floats, weights: Floats, lower: Floats, upper: Floats) -> Batch:
-        """Return the samples with all that they share."""
-        balls = [piece for piece in self.extra if isinstance(piece, Ball)]
-        factors = [*(self.metrics / weights), *(ball.L / weights for ball in balls)]
-        G = np.array([M.T @ M for M in factors])
-        (n, d), e = X.shape, len(self.extra)
-        metric, s, C = np.full(e, -1, dtype=np.int64), np.zeros(e), np.empty((n, e, d))
-        g, size, reach = np.empty((n, e)), np.empty((n, e)), np.zeros((n, e))
-        for k, piece in enumerate(self.extra):
-            if isinstance(piece, Ball):
-                z = (piece.centre - X) @ piece.L.T
-                squares = (z**2).sum(axis=1)
-                metric[k], s[k], C[:, k] = (
-                    len(self.metrics) + balls.index(piece),
-                    1.0,
-                    (z @ piece.L) / weights,
-                )
-                g[:, k], size[:, k] = squares - piece.radius**2, squares + piece.radius**2
-                reach[:, k] = np.sqrt(squares)
-            else:
-                terms = piece.normal * X
-                C[:, k] = 0.5 * piece.normal / weights
-                g[:, k] = -(terms.sum(axis=1) + piece.offset)
-                size[:, k] = np.abs(terms).sum(axis=1) + abs(piece.offset)
-        extra = without_budgets(metric, s, C.reshape(-1, d), g.ravel(), size.ravel(), reach.ravel())
-        diagonal = np.einsum("mii->mi", G).copy()
-        bounds = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
-        return Batch(
-            np.ascontiguousarray(X), *bounds, weights, self.metrics, self.sites, self.site_metric, G,
-            diagonal, extra,
-        )  # fmt: skip
+        scale = first_accepted(tested)
+        return None if scale is None else scale * delta
 
     def _cells(self, batch: Batch, i: int, theta: float, label: int, beta: Floats, rounding: float) -> Cells:
         """Return the answer's cell; scores are asked a hair higher, as rounding in the exponents wants it."""
