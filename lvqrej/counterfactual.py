@@ -103,7 +103,7 @@ def explain(
     >>> explain(option, 0.6, [[0.9, 0.0]], target="b").distances.round(6)
     array([0.433333])
     """
-    samples, single = _check_samples(option, X)
+    samples, single = check_rejects(option, X)
     names = feature_names_of(X) or option.feature_names
     required = check_requirements(
         option.n_features, names, option.classes, weights=weights, fixed=fixed, bounds=bounds,
@@ -144,7 +144,7 @@ def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: 
             raise ValueError(
                 f"{name} cannot be given: every class is a target, and what is infeasible is marked"
             )
-    samples, single = _check_samples(option, X)
+    samples, single = check_rejects(option, X)
     rows: Any = X if not single else samples
     result = {}
     for label in option.classes.tolist():
@@ -163,7 +163,8 @@ def accepted_set(option: Certainty, theta: float, required: Requirements) -> Any
     return union
 
 
-def _check_samples(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
+def check_rejects(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
+    """Return the samples to explain as an array (n, d), and whether X is a single one."""
     if not isinstance(option, Certainty):
         raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
     single = dimensions(X) == 1

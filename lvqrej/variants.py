@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej._validation import check_choice, check_number
 from lvqrej.counterfactual import explain
 from lvqrej.engine.diagnosis import reason_of
-from lvqrej.engine.requirements import _mask
+from lvqrej.engine.requirements import feature_mask
 from lvqrej.explanation import Explanations
 from lvqrej.varying.differing import best_first, one_per_class
 from lvqrej.varying.hitting import fewest_changes
@@ -238,7 +238,9 @@ def robust(
     asked = Asked.of(option, theta, X, **options)
     names = asked.required.names
     practice = Practice(
-        amounts(error, "error", names), amounts(least, "least", names), _mask(integers, "integers", names)
+        amounts(error, "error", names),
+        amounts(least, "least", names),
+        feature_mask(integers, "integers", names),
     )
     found = asked.samples[:, practice.whole]
     if (found != np.round(found)).any():

@@ -102,7 +102,7 @@ def check_requirements(
     d = n_features
     known = list(names) if names is not None else [f"feature {k}" for k in range(d)]
     flags = {
-        name: _mask(value, name, known)
+        name: feature_mask(value, name, known)
         for name, value in (
             ("fixed", fixed),
             ("increase_only", increase_only),
@@ -137,7 +137,7 @@ def _weights(weights: ArrayLike | None, d: int) -> Floats:
     return values
 
 
-def _feature(value: Any, name: str, names: list[str]) -> int:
+def feature_index(value: Any, name: str, names: list[str]) -> int:
     """Return the index of a feature given by index or name."""
     if isinstance(value, str) and value in names:
         return names.index(value)
@@ -148,12 +148,13 @@ def _feature(value: Any, name: str, names: list[str]) -> int:
     )
 
 
-def _mask(value: Any, name: str, names: list[str]) -> NDArray[np.bool_]:
+def feature_mask(value: Any, name: str, names: list[str]) -> NDArray[np.bool_]:
+    """Return a mask over the features from a list of indices or names."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of features; found {describe(value)}")
     mask = np.zeros(len(names), dtype=bool)
     for feature in value:
-        mask[_feature(feature, name, names)] = True
+        mask[feature_index(feature, name, names)] = True
     return mask
 
 
@@ -164,7 +165,7 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
     if not isinstance(bounds, Mapping):
         raise ValueError(f"bounds must map features to (low, high); found {describe(bounds)}")
     for feature, pair in bounds.items():
-        k = _feature(feature, "bounds", names)
+        k = feature_index(feature, "bounds", names)
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"bounds[{feature!r}] must be a pair (low, high); found {describe(pair)}")
         for side, value in zip((lower, upper), pair, strict=True):

@@ -18,8 +18,8 @@ from lvqrej._validation import (
     feature_names_of,
 )
 from lvqrej.certainty import Certainty, check_theta
-from lvqrej.counterfactual import _check_samples, workers
-from lvqrej.engine.requirements import Requirements, _feature, check_requirements
+from lvqrej.counterfactual import check_rejects, workers
+from lvqrej.engine.requirements import Requirements, check_requirements, feature_index
 from lvqrej.explanation import Explanation, Explanations, NoCounterfactualError
 from lvqrej.telling.presentation import NO_GAP
 from lvqrej.telling.rounding import percent_up
@@ -125,7 +125,7 @@ class Asked:
         **requirements: Any,
     ) -> Asked:
         """Check the arguments, those of `explain`."""
-        samples, single = _check_samples(option, X)
+        samples, single = check_rejects(option, X)
         names = feature_names_of(X) or option.feature_names
         required = check_requirements(option.n_features, names, option.classes, **requirements)
         check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
@@ -212,7 +212,7 @@ def amounts(value: Any, name: str, names: list[str]) -> Floats:
     if isinstance(value, Mapping):
         given = np.zeros(d)
         for feature, amount in value.items():
-            given[_feature(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
+            given[feature_index(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
     elif dimensions(value) == 0:
         given = np.full(d, check_number(value, name, low=0))
     else:
