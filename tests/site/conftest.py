@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from browser import chromium
 from pages import CHAPTERS, PAGES, PROSE, SITE
-from visit import DESKTOP, PREFIX, glance, study
+from visit import DESKTOP, PATIENCE, PREFIX, glance, study
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -65,7 +65,7 @@ def context():
     """Return the browser window that all visits share."""
     with chromium() as browser:
         context = browser.new_context(viewport=DESKTOP)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(PATIENCE)
         yield context
 
 

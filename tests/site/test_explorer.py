@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from pages import SITE
-from visit import PHONE
+from visit import PATIENCE, PHONE
 
 from lvqrej import DecisionDistance, ProbabilisticCertainty, PrototypeModel, RelativeSimilarity
 from lvqrej.counterfactual import explain, explain_per_class
@@ -162,6 +162,7 @@ def test_mouse_drags_the_point(fresh):
 def test_mouse_click_elsewhere_moves_the_point_there(fresh):
     x, y = centre(fresh, ".explorer-plane canvas")
     fresh.mouse.click(x + 50, y + 90)
+    state(fresh)
     moved = centre(fresh, ".explorer-handle")
     assert np.hypot(moved[0] - x - 50, moved[1] - y - 90) < 1.5
 
@@ -186,6 +187,7 @@ def test_keyboard_moves_point_threshold_and_certainty(fresh):
 
 def test_fingers_drag_the_cross_tap_the_plane_and_scroll_the_page(context, address):
     phone = context.browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=3)
+    phone.set_default_timeout(PATIENCE)
     page = phone.new_page()
     page.goto(address + PAGE)
     page.wait_for_function("window.lvqrejExplorer")
@@ -246,6 +248,7 @@ def test_text_alternative_follows_the_picture(fresh):
 
 def test_without_scripts_the_answers_are_text(context, address):
     plain = context.browser.new_context(java_script_enabled=False)
+    plain.set_default_timeout(PATIENCE)
     page = plain.new_page()
     page.goto(address + PAGE)
     words = page.locator(".explorer-static").inner_text()

@@ -13,6 +13,8 @@ PREFIX = "/some/sub-path/"
 DESKTOP = {"width": 1280, "height": 900}
 SCHEMES = ("light", "dark")
 PHONE = {"width": 390, "height": 844}
+#: Milliseconds to wait for anything: a busy machine is slow, not wrong.
+PATIENCE = 120_000
 
 # With `preload` axe-core itself requests style sheets, by wrong addresses; only violations are of interest.
 BRIEF = {"preload": False, "resultTypes": ["violations"]}
