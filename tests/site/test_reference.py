@@ -4,10 +4,11 @@ import json
 import re
 
 import pytest
-from pages import CONFIG, ROOT, SITE, repository, soup
+from pages import CONFIG, PROSE, ROOT, SITE, repository, soup
 from test_registry import RECORDS
 
 GALLERY, MAP, FAQ = "book/gallery.html", "book/paper-map.html", "book/faq.html"
+BIBLIOGRAPHY = "book/bibliography.html"
 #: The paper's own terms, and the page that is about each.
 TERMS = {
     "learning vector quantization": "02-learning-vector-quantization",
@@ -52,6 +53,17 @@ def test_the_reference_names_attributes_that_share_a_line_and_nothing_that_pytho
     fields = (item.get_text().replace("\u200b", "") for item in page.select("dl.field-list li"))
     names = {field.partition(" – ")[0].strip() for field in fields}
     assert {"sample,counterfactual,delta", "distance,lower_bound,gap"} <= names
+
+
+def test_a_citation_has_the_label_of_one_entry_of_the_bibliography_and_of_no_other():
+    entries = soup(BIBLIOGRAPHY).select("div.citation")
+    labels = {entry["id"]: entry.select_one(".label").get_text().strip("[]") for entry in entries}
+    assert len(set(labels.values())) == len(entries) >= 70
+    assert {"Artelt et al., 2022a", "Artelt et al., 2022b"} <= set(labels.values())
+    for page in PROSE:
+        for link in soup(page).select(".bibtex-citation a"):
+            cited, label = link.get_text().replace("\u00a0", " "), labels[link["href"].partition("#")[2]]
+            assert cited in (label, label.rpartition(" ")[2]), page  # in parentheses, or after the authors
 
 
 def test_no_line_breaks_between_a_number_and_its_unit():
