@@ -130,6 +130,8 @@
         [a - r, r], [-r, r - a], [-a, 0], [-r, a - r], [a - r, -r]];
       return new Path2D(`M${corners.map(([x, y]) => `${x} ${y}`).join("L")}Z`);
     },
+    // Its tip is at the place itself, but for the rim.
+    arrow: r => new Path2D(`M0 3L${r} ${2 * r}L0 ${1.5 * r}L${-r} ${2 * r}Z`),
   };
 
   function makePicture(canvas, data) {
@@ -220,9 +222,10 @@
       return path;
     }
 
-    function marker(shape, p, size, fill, rim, rimWidth) {
+    function marker(shape, p, size, fill, rim, rimWidth, angle = 0) {
       pen.save();
       pen.translate(...px(p));
+      pen.rotate(angle);
       const path = SHAPES[shape](size);
       pen.lineJoin = "round";
       pen.lineWidth = 2 * rimWidth;
@@ -231,6 +234,16 @@
       pen.fillStyle = fill;
       pen.fill(path);
       pen.restore();
+    }
+
+    const holds = p => limits.every(([low, high], k) => p[k] >= low && p[k] <= high);
+
+    /* Where a change ends: a marker or, if that is outside the picture, an arrow at its rim that points there. */
+    function end(shape, p, ...look) {
+      const rim = p.map((value, k) => Math.min(Math.max(value, limits[k][0]), limits[k][1]));
+      const [[x, y], [left, top]] = [px(p), px(rim)];
+      if (holds(p)) marker(shape, p, ...look);
+      else marker("arrow", rim, ...look, Math.atan2(x - left, top - y));
     }
 
     /* The way of a change, one feature after the other. */
@@ -334,14 +347,14 @@
           const path = way(answer.x, other.point);
           stroke(path, PAPER, 3.2);
           stroke(path, INK, 1.6, [5, 4]);
-          marker(data.markers[other.label], other.point, 5.5, PAPER, data.palette[other.label], 1.8);
+          end(data.markers[other.label], other.point, 5.5, PAPER, data.palette[other.label], 1.8);
         }
       }
       if (found !== null && !answer.accepted) {
         const path = way(answer.x, found.point);
         stroke(path, PAPER, 6);
         stroke(path, INK, 3);
-        marker("*", found.point, 11, GOLD, INK, 1.3);
+        end("*", found.point, 11, GOLD, INK, 1.3);
       }
       marker("X", answer.x, 8.5, PAPER, INK, 1.6);
       pen.restore();
@@ -351,7 +364,7 @@
       drawAxes();
     }
 
-    return {draw, px, toData, forget: () => { width = 0; }};
+    return {draw, holds, px, toData, forget: () => { width = 0; }};
   }
 
   window.lvqrejPicture = {makePicture, SHAPES};

@@ -39,7 +39,7 @@
       <div class="explorer-panel">
         <p class="explorer-sentence" role="status"></p>
         <table class="explorer-changes">
-          <caption>What has to change</caption>
+          <caption>What has to change <span class="explorer-outside">(star outside the picture)</span></caption>
           <thead><tr><th scope="col">feature</th><th scope="col">now</th><th scope="col">accepted</th><th scope="col">change</th></tr></thead>
           <tbody>${data.features.map((name, k) => `
             <tr><th scope="row">${name}</th>
@@ -131,9 +131,12 @@
     tellRate(option, theta);
     const where = data.features.map((name, k) => `${name} ${x[k].toFixed(2)}`).join(", ");
     handle.setAttribute("aria-label", `Point to explain: ${where}`);
+    const outside = found !== null && !picture.holds(found.point);
+    find(".explorer-outside").hidden = !outside;
     canvas.setAttribute("aria-label", `Map of the ${option.name} over ${data.features.join(" and ")}, `
       + `with the point at ${where}${found === null || answer.accepted ? "" : " and the nearest accepted point at "
-      + data.features.map((name, k) => `${name} ${found.point[k].toFixed(2)}`).join(", ")}.`);
+      + data.features.map((name, k) => `${name} ${found.point[k].toFixed(2)}`).join(", ")
+      + (outside ? ", outside the picture" : "")}.`);
   }
 
   function tellChanges(option, found) {

@@ -246,6 +246,53 @@ def test_text_alternative_follows_the_picture(fresh):
     assert fresh.locator(".explorer-static").is_hidden()
 
 
+def test_a_star_outside_the_picture_has_an_arrow_at_the_rim_and_words(fresh):
+    gold = """() => {
+      const canvas = document.querySelector('.explorer-plane canvas');
+      const dense = canvas.width / canvas.clientWidth;
+      const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const rows = [];
+      for (let at = 0; at < data.length; at += 4) {
+        if (data[at] === 255 && data[at + 1] === 215 && data[at + 2] === 0) {
+          rows.push(Math.floor(at / 4 / canvas.width) / dense);
+        }
+      }
+      return {rows, height: canvas.clientHeight};
+    }"""
+    words, note = fresh.locator(".explorer-plane canvas"), fresh.locator(".explorer-outside")
+    assert "outside" not in words.get_attribute("aria-label")
+    assert note.is_hidden()
+    (low, _), start = exported()["limits"][1], exported()["start"]
+    (answer,) = fresh.evaluate(READ, ["distance", THRESHOLDS["distance"][-1], [start]])
+    assert answer["nearest"]["point"][1] < low
+    label = words.get_attribute("aria-label")
+    assert label.endswith("colour intensity -2.39, outside the picture.")
+    assert note.is_visible()
+    drawn = fresh.evaluate(gold)
+    assert len(drawn["rows"]) > 50
+    bottom = drawn["height"] - 44  # the axis and its name are below
+    assert bottom - 30 < min(drawn["rows"]) < max(drawn["rows"]) < bottom
+
+
+def test_tables_fit_the_narrowest_phone(context, address):
+    phone = context.browser.new_context(viewport={"width": 320, "height": 640})
+    phone.set_default_timeout(PATIENCE)
+    page = phone.new_page()
+    page.goto(address + PAGE)
+    page.wait_for_function("window.lvqrejExplorer")
+    outside = """() => [...document.querySelectorAll('.explorer :is(th, td)')].filter(cell => {
+      const content = document.createRange();
+      content.selectNodeContents(cell);
+      const [inner, outer] = [content, cell].map(part => part.getBoundingClientRect());
+      return inner.width > 0 && (inner.left < outer.left - 0.5 || inner.right > outer.right + 0.5);
+    }).map(cell => cell.textContent)"""
+    for key, thetas in THRESHOLDS.items():
+        page.evaluate(READ, [key, thetas[-1], [exported()["start"]]])
+        assert page.evaluate(outside) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    phone.close()
+
+
 def test_without_scripts_the_answers_are_text(context, address):
     plain = context.browser.new_context(java_script_enabled=False)
     plain.set_default_timeout(PATIENCE)
