@@ -48,6 +48,9 @@ class Packed(NamedTuple):
 class Cells(Sequence[Cell]):
     """A union of cells, as arrays; `cells[i]` is a readable `Cell`.
 
+    A constraint is f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0 or, of a plain
+    half-space, f(x) = gamma - plain'x <= 0.
+
     Parameters
     ----------
     metrics : ndarray of shape (M, k, d)
@@ -55,17 +58,27 @@ class Cells(Sequence[Cell]):
         The points the constraints compare.
     site_metric : ndarray of shape (S,)
         The metric each is measured in, by its index.
-    near, far, alpha, beta, gamma : ndarrays of shape (c,)
-        f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0, `far` = -1 if beta = 0. A plain
-        half-space has `near` = -1, its row of `plain` in `far`, and f(x) = gamma - plain'x.
+    near : ndarray of shape (c,)
+        The site of the first distance, by its index; -1 for a plain half-space.
+    far : ndarray of shape (c,)
+        The site of the second distance, by its index, -1 if beta = 0; for a plain half-space, its row of
+        `plain`.
+    alpha : ndarray of shape (c,)
+        The factor of the first squared distance.
+    beta : ndarray of shape (c,)
+        The factor of the second squared distance.
+    gamma : ndarray of shape (c,)
+        The constant.
     start : ndarray of shape (cells + 1,)
     labels : ndarray of shape (cells,)
     plain : ndarray of shape (N, d), optional
         Normals of the plain half-spaces.
     facet : ndarray of shape (c,), optional
         Whether a constraint only separates this cell from a neighbour that may accept as well.
-    site_names, names : lists of str, optional
-        What to call the sites and the cells.
+    site_names : list of str, optional
+        What to call the sites.
+    names : list of str, optional
+        What to call the cells.
 
     Examples
     --------

@@ -60,11 +60,14 @@ def nearest_points(
     X : ndarray of shape (n, d)
     weights : ndarray of shape (d,)
         Positive.
-    lower, upper : ndarrays of shape (n, d)
-        Bounds of the answer; they hold X itself. Equal bounds fix a feature.
-    rounding, facet_rounding : float
-        How far inside the constraints (those that separate neighbouring cells) to aim, relative to the
-        sizes of their terms.
+    lower : ndarray of shape (n, d)
+        Lower bounds of the answer, at most X.
+    upper : ndarray of shape (n, d)
+        Upper bounds of the answer, at least X. Equal bounds fix a feature.
+    rounding : float
+        How far inside the constraints to aim, relative to the sizes of their terms.
+    facet_rounding : float
+        The same for the constraints that only separate neighbouring cells.
 
     Returns
     -------
@@ -216,8 +219,10 @@ def project(
         Of any balls (each in its own metric) and half-spaces.
     x : array-like of shape (d,)
     weights : array-like of shape (d,), optional
-    lower, upper : array-like of shape (d,) or float
-        Bounds of the answer, around x.
+    lower : array-like of shape (d,) or float
+        Lower bounds of the answer, at most x.
+    upper : array-like of shape (d,) or float
+        Upper bounds of the answer, at least x.
 
     Returns
     -------

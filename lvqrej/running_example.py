@@ -17,7 +17,7 @@ from lvqrej.thresholds import accuracy_reject_curve
 
 @dataclass(frozen=True, eq=False)
 class RunningExample:
-    """The same plane, model and rejected sample through all chapters of the book.
+    """The same plane, model and rejected sample through chapters 2 to 8 of the book.
 
     Attributes
     ----------

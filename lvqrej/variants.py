@@ -269,13 +269,18 @@ def plausible(
 ) -> Any:
     """Explain by inputs among the training data of the class they are accepted as.
 
+    See `Plausible`, which combines with all of `lvqrej.variants`.
+
     Parameters
     ----------
     option, theta, X
         As in `explain`.
-    data, labels, level
-        Training samples (n, d), their classes (n,), and the share of each class that its region, an
-        ellipsoid, holds; see `Plausible`, which combines with all of `lvqrej.variants`.
+    data : array-like of shape (n, d)
+        Training samples.
+    labels : array-like of shape (n,)
+        Their classes.
+    level : float
+        The share of each class that its region, an ellipsoid, holds.
     **options
         Those of `explain`.
 

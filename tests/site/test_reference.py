@@ -55,6 +55,13 @@ def test_the_reference_names_attributes_that_share_a_line_and_nothing_that_pytho
     assert {"sample,counterfactual,delta", "distance,lower_bound,gap"} <= names
 
 
+def test_the_reference_says_of_each_parameter_what_it_is():
+    for fields in soup("book/api.html").select("dl.field-list"):
+        said = [item.get_text().partition(" – ")[2].strip() for item in fields.select("dd li")]
+        own = [text for text in said if text and not text.startswith(("See ", "As "))]
+        assert len(set(own)) == len(own), fields.get_text()
+
+
 def test_a_citation_has_the_label_of_one_entry_of_the_bibliography_and_of_no_other():
     entries = soup(BIBLIOGRAPHY).select("div.citation")
     labels = {entry["id"]: entry.select_one(".label").get_text().strip("[]") for entry in entries}
