@@ -71,8 +71,12 @@ def explain(
         One sample gives one `Explanation`. A sample that is accepted already is its own counterfactual.
     weights : array-like of shape (d,), optional
         Positive costs of a unit change (see `mad_weights`); 1 if None.
-    fixed, increase_only, decrease_only : list of features
-        By index or name: features that may not change, or in one direction only.
+    fixed : list of features
+        Features that may not change, by index or name.
+    increase_only : list of features
+        Features that may not decrease.
+    decrease_only : list of features
+        Features that may not increase.
     bounds : mapping of feature to (low, high), optional
         Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost.
     constraints : (A, b), optional

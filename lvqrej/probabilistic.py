@@ -146,8 +146,10 @@ class ProbabilisticCertainty(Certainty):
         ----------
         models : mapping of (i, j) with i < j to PrototypeModel
             One per pair, labelled `classes[i]` and `classes[j]`.
-        alpha, beta : array-like of shape (K, K)
-            Symmetric and antisymmetric, finite; the diagonal of `alpha` is not used.
+        alpha : array-like of shape (K, K)
+            Symmetric, finite; the diagonal is not used.
+        beta : array-like of shape (K, K)
+            Antisymmetric, finite.
         classes : array-like of shape (K,)
         normalize : bool
         """

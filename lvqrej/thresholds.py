@@ -109,11 +109,15 @@ class AccuracyRejectCurve:
     def at_costs(self, error: float, reject: float) -> OperatingPoint:
         """Return the point of the lowest total cost (Chow), the one with fewest rejects on a tie.
 
+        Where the certainty is the probability of the label, Chow's threshold 1 - reject / error is what this
+        estimates.
+
         Parameters
         ----------
-        error, reject : float, at least 0
-            Cost of an accepted sample with a wrong label, and of a rejected sample. Where the certainty is
-            the probability of the label, Chow's threshold 1 - reject / error is what this estimates.
+        error : float, at least 0
+            Cost of an accepted sample with a wrong label.
+        reject : float, at least 0
+            Cost of a rejected sample.
         """
         largest = np.finfo(float).max
         error = check_number(error, "error", low=0, high=largest)
