@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from lvqrej._validation import check_number, check_samples, describe
+from lvqrej._validation import LARGEST, check_number, check_samples, describe
 from lvqrej.certainty import Certainty
 
 Vector = NDArray[np.float64]
@@ -121,7 +121,7 @@ def nelder_mead(
     max_iterations: int | None,
 ) -> Vector:
     """Minimise |z - origin|_1 + penalty * violation(z), the violation clipped at zero or not."""
-    penalty = check_number(penalty, "penalty", low=0, high=np.finfo(float).max)
+    penalty = check_number(penalty, "penalty", low=0, high=LARGEST)
     if not isinstance(clip, (bool, np.bool_)):
         raise ValueError(f"clip must be True or False; found {describe(clip)}")
     options: dict[str, Any] = {}
@@ -172,4 +172,4 @@ def check_weights(weights: Any, n_features: int) -> Vector:
 
 def check_margin(margin: Any) -> float:
     """Return the margin as a finite float, at least 0, or raise a ValueError."""
-    return check_number(margin, "margin", low=0, high=np.finfo(float).max)
+    return check_number(margin, "margin", low=0, high=LARGEST)

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+
+from lvqrej._validation import classes_of
 
 
 def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
@@ -52,6 +55,27 @@ def validated(estimator: Any, X: Any, **training: Any) -> Any:
         return validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
     except (TypeError, ValueError, OverflowError) as error:
         raise about_argument(error) from error
+
+
+def check_labels(given: Any, labels: NDArray[Any]) -> None:
+    """Raise a ValueError that names y if the labels, as given and as an array, are none.
+
+    >>> check_labels([0.1, 0.7], np.array([0.1, 0.7]))
+    Traceback (most recent call last):
+    ...
+    ValueError: y must hold labels of classes. Unknown label type: continuous. ...
+    """
+    if isinstance(given, (list, tuple)) and any(
+        isinstance(label, float) and label != label for label in given
+    ):
+        raise ValueError("y must hold labels; found nan among them")
+    if labels.dtype.kind in "biuU":  # whole numbers and text are labels; scikit-learn's test is slow
+        return
+    classes_of(labels, "y")
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise ValueError(f"y must hold labels of classes. {error}") from error
 
 
 def are_plain(X: Any, y: Any) -> bool:

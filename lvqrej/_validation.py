@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: The largest finite number.
+LARGEST = float(np.finfo(float).max)
+
 
 def check_samples(
     X: Any, n_features: int | None = None, name: str = "X", *, allow_empty: bool = False
@@ -20,14 +23,7 @@ def check_samples(
     ...
     ValueError: X must be finite; found nan at row 0, column 1
     """
-    try:
-        array = np.asarray(X)
-        # The cast would drop an imaginary part with no more than a warning.
-        samples = np.ascontiguousarray(array.real, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must be numeric, of shape (n, d); found {describe(X)}") from error
-    if np.iscomplexobj(array):
-        raise ValueError(f"{name} must be real; found complex numbers")
+    samples = as_floats(X, name, "(n, d)")
     if samples.ndim != 2 or np.ndim(X) != 2:
         hint = "; one sample is X.reshape(1, -1)" if np.ndim(X) == 1 else ""
         raise ValueError(f"{name} must have shape (n, d); found shape {np.shape(X)}{hint}")
@@ -39,6 +35,42 @@ def check_samples(
         row, column = np.argwhere(~np.isfinite(samples))[0]
         raise ValueError(f"{name} must be finite; found {samples[row, column]} at row {row}, column {column}")
     return samples
+
+
+def as_floats(values: Any, name: str, shape: str) -> NDArray[np.float64]:
+    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, dates, complex numbers.
+
+    >>> as_floats([1, True], "X", "(n,)")
+    array([1., 1.])
+    """
+    try:
+        array = np.asarray(values)
+        # The cast would drop an imaginary part with no more than a warning.
+        numbers = np.asarray(array.real, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numeric, of shape {shape}; found {describe(values)}") from error
+    if np.iscomplexobj(array):
+        raise ValueError(f"{name} must be real; found complex numbers")
+    if array.dtype.kind in "mM":
+        raise ValueError(f"{name} must be numeric; found dates or times ({array.dtype})")
+    return numbers
+
+
+def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted, and the place of each label among them, or raise a ValueError.
+
+    >>> classes_of(np.array(["b", "a", "b"]), "y")
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    try:
+        classes, places = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must hold labels of one kind, all text or all numbers; found {describe(labels.tolist())}"
+        ) from error
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ValueError(f"{name} must hold labels; found {classes[~np.isfinite(classes)][0]} among them")
+    return classes, places
 
 
 def check_number(
@@ -100,12 +132,37 @@ def dimensions(X: Any) -> int | None:
         return None
 
 
+def shape_of(X: Any) -> str:
+    """Say what shape `X` has, or what it is if it has none.
+
+    >>> shape_of([[1, 2]]), shape_of([[1], [2, 3]])
+    ('shape (1, 2)', '[[1], [2, 3]] of type list')
+    """
+    return describe(X) if dimensions(X) is None else f"shape {np.shape(X)}"
+
+
 def feature_names_of(X: Any) -> list[str] | None:
     """Return the column names of a data frame whose names are all strings, else None."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(column, str) for column in columns):
         return None
     return list(columns)
+
+
+def check_names(X: Any, names: list[str] | None) -> None:
+    """Raise a ValueError if `X` is a data frame with a known feature in another place.
+
+    >>> import pandas as pd
+    >>> check_names(pd.DataFrame([[1, 2]], columns=["v", "u"]), ["u", "v"])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must have its features in the order ['u', 'v']; found ['v', 'u']
+    """
+    found = feature_names_of(X)
+    if found is None or names is None or found == names:
+        return
+    if any(name in names and name != names[k] for k, name in enumerate(found[: len(names)])):
+        raise ValueError(f"X must have its features in the order {names}; found {found}")
 
 
 def describe(value: Any) -> str:

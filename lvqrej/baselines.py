@@ -25,7 +25,7 @@ from lvqrej._baseline import (
     nelder_mead,
     solve_program,
 )
-from lvqrej._validation import check_number, check_samples
+from lvqrej._validation import LARGEST, check_number, check_samples
 from lvqrej.baselines_convex import convex_probabilistic
 from lvqrej.baselines_direct import direct_probabilistic, smooth_direct
 from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity, check_theta
@@ -210,7 +210,7 @@ def printed_relative_similarity(
     (0.233333, ['optimal', 'optimal'])
     """
     option = RelativeSimilarity(model)
-    theta = check_number(theta, "theta", low=0, high=np.finfo(float).max, low_open=True)
+    theta = check_number(theta, "theta", low=0, high=LARGEST, low_open=True)
     origin = check_sample(x, option.n_features)
     margin = check_margin(margin)
     programs = []

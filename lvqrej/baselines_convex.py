@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lvqrej._baseline import Baseline, Program, Vector, best_program, check_margin, solve_program
-from lvqrej._validation import check_choice, check_number
+from lvqrej._validation import LARGEST, check_choice, check_number
 from lvqrej.baselines_direct import Pair, check_problem, pairs_of
 from lvqrej.probabilistic import ProbabilisticCertainty
 
@@ -87,7 +87,7 @@ def convex_probabilistic(
     theta, origin = check_problem(option, theta, x)
     check_choice(signs, "signs", ("printed", "correct"))
     check_choice(classes, "classes", ("one", "all"))
-    eps = check_number(eps, "eps", low=0, high=np.finfo(float).max, low_open=True)
+    eps = check_number(eps, "eps", low=0, high=LARGEST, low_open=True)
     margin = check_margin(margin)
     K = len(option.classes)
     budget = np.log(max(1 / theta - 1, eps)) - np.log(K - 1)

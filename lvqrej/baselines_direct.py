@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import NotFittedError
 
 from lvqrej._baseline import Baseline, Program, Vector, best_program, check_sample, judged, nelder_mead
-from lvqrej._validation import check_number, describe
+from lvqrej._validation import LARGEST, check_number, describe
 from lvqrej.probabilistic import ProbabilisticCertainty
 
 
@@ -255,5 +255,5 @@ def check_problem(option: Any, theta: Any, x: Any) -> tuple[float, Vector]:
         raise ValueError(f"option must be a ProbabilisticCertainty; found {describe(option)}")
     if not hasattr(option, "models_"):
         raise NotFittedError("option has no pairwise models yet; call option.fit(X, y) first")
-    number = check_number(theta, "theta", low=0, high=np.finfo(float).max, low_open=True)
+    number = check_number(theta, "theta", low=0, high=LARGEST, low_open=True)
     return number, check_sample(x, option.n_features)

@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_choice, check_number, describe
+from lvqrej._validation import LARGEST, check_choice, check_number, describe
 from lvqrej.cells import Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-_LARGEST = float(np.finfo(float).max)
 
 
 class Certainty(ABC):
@@ -76,7 +74,7 @@ class PrototypeCertainty(Certainty):
 
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return r(x) >= 0, of shape (n,)."""
-        return self._of(*self._nearest_two(X))
+        return self._rule(*self._nearest_two(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype, of shape (n,)."""
@@ -88,7 +86,14 @@ class PrototypeCertainty(Certainty):
         if own.certainty is not ours.certainty or own.predict is not ours.predict:
             return super().certainty_and_labels(X)
         nearest = self._nearest_two(X)
-        return self._of(*nearest), self.model.labels[nearest[0]]
+        return self._rule(*nearest), self.model.labels[nearest[0]]
+
+    def _rule(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
+        """Return r(x), 0 where p+ has a twin of another class: then d- = d+, up to rounding."""
+        certainty = self._of(plus, minus, d_plus, d_minus)
+        if self._doubles.any():
+            certainty[self._doubles[plus]] = 0.0
+        return certainty
 
     @abstractmethod
     def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
@@ -102,6 +107,11 @@ class PrototypeCertainty(Certainty):
     def _twins(self) -> NDArray[np.bool_]:
         """Which prototypes coincide in the metric, of shape (m, m)."""
         return separations(self.model.prototypes, self.model._Lt) == 0
+
+    @cached_property
+    def _doubles(self) -> NDArray[np.bool_]:
+        """Which prototypes coincide with one of another class, of shape (m,)."""
+        return (self._twins & (self.model.class_index != self.model.class_index[:, None])).any(axis=1)
 
     def _pack(self, kept: NDArray[np.bool_], plus: NDArray[np.intp], **rows: Any) -> Cells:
         """Pack a table of constraints, one row of the table per cell; `kept` says which entries exist."""
@@ -132,8 +142,8 @@ class PrototypeCertainty(Certainty):
 class RelativeSimilarity(PrototypeCertainty):
     """Relative similarity, between 0 (on a decision boundary) and 1 (on a prototype).
 
-    r(x) = (d- - d+) / (d- + d+) with d+ = d(x, p+), d- = d(x, p-); where both distances vanish (two
-    prototypes of different classes coincide in the metric) it is 0.
+    r(x) = (d- - d+) / (d- + d+) with d+ = d(x, p+), d- = d(x, p-). Where p+ coincides with a prototype of
+    another class in the metric, up to rounding, it is 0.
 
     Examples
     --------
@@ -186,8 +196,8 @@ class RelativeSimilarity(PrototypeCertainty):
 class DecisionDistance(PrototypeCertainty):
     """Distance to the decision boundary, 0 on it and growing without bound away from it.
 
-    r(x) = (d- - d+) / (2 D(p+, p-)); where D vanishes (two prototypes of different classes coincide, up
-    to rounding) it is 0.
+    r(x) = (d- - d+) / (2 D(p+, p-)). Where p+ coincides with a prototype of another class in the metric, up
+    to rounding, it is 0.
 
     Parameters
     ----------
@@ -258,15 +268,17 @@ class DecisionDistance(PrototypeCertainty):
 def separations(P: NDArray[np.float64], Lt: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return |L (p - q)|^2 between prototypes, of shape (m, m), and 0 where that is nothing but rounding.
 
-    A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise.
+    A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise. A feature
+    in which two prototypes have the same digits adds none.
     """
     result = squared_distances(P, P, Lt)
-    magnitudes = np.abs(P)
-    noise = (4 * np.finfo(float).eps) ** 2 * squared_distances(magnitudes, -magnitudes, np.abs(Lt))
-    result[result <= noise] = 0
+    magnitudes, size = np.abs(P), np.abs(Lt)
+    for p, row, distances in zip(P, magnitudes, result, strict=True):
+        noise = 4 * np.finfo(float).eps * (np.where(p == P, 0.0, row + magnitudes) @ size)
+        distances[distances <= np.square(noise).sum(axis=1)] = 0
     return result
 
 
 def check_theta(theta: Any) -> float:
     """Return the threshold as a finite float, or raise a ValueError."""
-    return check_number(theta, "theta", low=-_LARGEST, high=_LARGEST)
+    return check_number(theta, "theta", low=-LARGEST, high=LARGEST)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import (
     check_choice,
+    check_names,
     check_number,
     check_samples,
     describe,
@@ -171,6 +172,7 @@ def check_rejects(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
     """Return the samples to explain as an array (n, d), and whether X is a single one."""
     if not isinstance(option, Certainty):
         raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
+    check_names(X, option.feature_names)
     single = dimensions(X) == 1
     rows = np.asarray(X)[None] if single else X
     return check_samples(rows, option.n_features, allow_empty=True), single

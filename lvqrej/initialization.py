@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from lvqrej._validation import check_number, check_samples
+from lvqrej._validation import LARGEST, check_number, check_samples, describe, dimensions, shape_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -21,6 +21,8 @@ LEAST_STD = 1e-12
 LEAST_VARIANCE = 1e-8
 #: Curvature of the log-determinant relative to that of the rest of the cost; found by trial.
 REGULARIZED_VARIANCE = 20.0
+#: Training squares values, and sums over samples.
+LARGEST_VALUE = 1e140
 
 
 @dataclass
@@ -47,8 +49,10 @@ class Coordinates:
     def of(cls, X: Array, *, whiten: bool, regularization: float = 0.0) -> Coordinates:
         """Return whitened coordinates of `X`, or centred ones in units of its spread if not `whiten`."""
         mean = X.sum(axis=0) / len(X)
+        largest = np.abs(X).max(axis=0)
+        check_size(largest.max(), "X")
         std = np.sqrt(np.square(X - mean).sum(axis=0) / len(X))
-        std[std <= LEAST_STD * np.abs(X).max(axis=0)] = 1.0
+        std[std <= LEAST_STD * largest] = 1.0
         d = len(std)
         if not whiten:
             spread = np.sqrt(np.square(std).sum() / d)
@@ -59,8 +63,17 @@ class Coordinates:
         ridge = REGULARIZED_VARIANCE * regularization * np.sum(std**2)
         variances, axes = np.linalg.eigh(correlation + ridge * np.diag(1 / std**2))
         # W must be invertible; along directions without variance nothing moves anyway.
-        roots = np.sqrt(np.maximum(variances, LEAST_VARIANCE * variances[-1]))
+        roots = np.sqrt(np.maximum(variances, LEAST_VARIANCE * (variances[-1] or 1.0)))
         return cls(mean, std, ((axes / roots) @ axes.T) / std[:, None], ((axes * roots) @ axes.T) * std)
+
+
+def check_size(largest: float, name: str) -> None:
+    """Raise a ValueError if squares of values of this size overflow, or vanish."""
+    if largest > LARGEST_VALUE or 0 < largest < 1 / LARGEST_VALUE:
+        raise ValueError(
+            f"{name} must have values up to {LARGEST_VALUE:g}, and not all below {1 / LARGEST_VALUE:g}, as "
+            f"they are squared; found {largest:g} as the largest: scale it"
+        )
 
 
 def prototype_counts(given: Any, classes: NDArray[Any]) -> list[int]:
@@ -69,7 +82,7 @@ def prototype_counts(given: Any, classes: NDArray[Any]) -> list[int]:
     >>> prototype_counts(2, np.array(["a", "b"]))
     [2, 2]
     """
-    if not isinstance(given, (list, tuple, np.ndarray)):
+    if dimensions(given) == 0:
         given = [given] * len(classes)
     if len(given) != len(classes):
         raise ValueError(
@@ -117,19 +130,21 @@ def class_centres(
 
 def given_prototypes(given: Any, d: int, classes: NDArray[Any]) -> tuple[Array, Indices]:
     """Take `initial_prototypes`, of shape (m, d + 1), apart into prototypes and classes counted from 0."""
-    rows = np.asarray(given)
-    if rows.ndim != 2 or rows.shape[1] != d + 1:
+    if dimensions(given) != 2 or np.shape(given)[1] != d + 1:
         raise ValueError(
             f"initial_prototypes must have shape (m, {d + 1}): {d} features and the label; "
-            f"found shape {rows.shape}"
+            f"found {shape_of(given)}"
         )
+    rows = np.asarray(given)
     matches = rows[:, -1][:, None] == classes
     if not (matches.any(axis=1).all() and matches.any(axis=0).all()):
         raise ValueError(
             f"initial_prototypes must have labels that are the classes of y ({classes.tolist()}), "
             f"each at least once; found {rows[:, -1].tolist()}"
         )
-    return check_samples(rows[:, :-1], name="initial_prototypes"), matches.argmax(axis=1)
+    prototypes = check_samples(rows[:, :-1], name="initial_prototypes")
+    check_size(np.abs(prototypes).max(), "initial_prototypes")
+    return prototypes, matches.argmax(axis=1)
 
 
 def initial_matrix(given: Any, k: int, P: Array, space: Coordinates) -> Array:
@@ -141,7 +156,9 @@ def initial_matrix(given: Any, k: int, P: Array, space: Coordinates) -> Array:
     """
     d = P.shape[1]
     if given is not None:
-        L = check_samples(given, d, name="initial_matrix") @ space.inverse.T
+        start = check_samples(given, d, name="initial_matrix")
+        check_size(np.abs(start).max(), "initial_matrix")
+        L = start @ space.inverse.T
         if not L.any():
             raise ValueError("initial_matrix must not be zero; found only zeros")
     elif k == d:
@@ -159,9 +176,13 @@ def cost_weights(given: Any, classes: NDArray[Any]) -> Array:
            [1., 1.]])
     """
     weights = np.ones((len(classes), len(classes)))
+    known = classes.tolist()
+    if given is not None and not isinstance(given, (list, tuple, np.ndarray)):
+        raise ValueError(f"c must be a list of (label, label, weight); found {describe(given)}")
     for row in [] if given is None else given:
-        if len(row) != 3 or row[0] not in classes or row[1] not in classes:
+        listed = isinstance(row, (list, tuple, np.ndarray)) and len(row) == 3
+        if not listed or row[0] not in known or row[1] not in known:
             raise ValueError(f"c must list (label, label, weight) with labels of y; found {row!r}")
-        weight = check_number(float(row[2]), "the weight in c", low=0, low_open=True)
+        weight = check_number(row[2], "the weight in c", low=0, low_open=True, high=LARGEST)
         weights[classes == row[0], classes == row[1]] = weight
     return weights

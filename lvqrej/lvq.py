@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import ClassifierTags, Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from sklearn_lvq import GlvqModel, GmlvqModel
 
-from lvqrej._frames import validated
-from lvqrej._validation import check_choice, check_number, check_samples, describe
+from lvqrej._frames import check_labels, validated
+from lvqrej._validation import LARGEST, check_choice, check_number, check_samples, classes_of, describe
 from lvqrej.initialization import (
     Array,
     Coordinates,
@@ -25,7 +24,7 @@ from lvqrej.initialization import (
     initial_matrix,
     prototype_counts,
 )
-from lvqrej.prototypes import squared_distances
+from lvqrej.prototypes import finite_distances
 from lvqrej.training import Problem, minimise
 
 
@@ -128,10 +127,9 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
     def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
         """Learn from samples `x` (n, d) and labels `y` (n,) and return self."""
         X, labels = validated(self, x, y=y)
-        if labels.dtype.kind not in "biuU":  # whole numbers and text are labels; scikit-learn's test is slow
-            check_classification_targets(labels)
+        check_labels(y, labels)
         self._check_parameters()
-        self.classes_, targets = np.unique(labels, return_inverse=True)
+        self.classes_, targets = classes_of(labels, "y")
         if len(self.classes_) < 2:
             raise ValueError(f"y must name at least two classes; found one class: {self.classes_.tolist()}")
         if self.initial_prototypes is not None:
@@ -189,9 +187,9 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         """Raise a ValueError that names the first parameter with a value that is not allowed."""
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_number(self.gtol, "gtol", low=0, low_open=True)
-        check_number(self.beta, "beta", low=0, low_open=True)
+        check_number(self.beta, "beta", low=0, low_open=True, high=LARGEST)
         check_choice(self.squashing, "squashing", ("logistic", "identity"))
-        check_number(self.regularization, "regularization", low=0)
+        check_number(self.regularization, "regularization", low=0, high=1e100)
         if self.random_state is not None and not isinstance(self.random_state, np.random.RandomState):
             check_number(self.random_state, "random_state", low=0, high=2**32 - 1, integer=True)
         for name in ("display", "keep_history"):
@@ -205,7 +203,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
     def _compute_distance(self, x: ArrayLike, w: Array | None = None) -> Array:
         """Return squared distances of samples to prototypes, of shape (n, m)."""
         Lt = self.omega_.T if self._learns_matrix else np.eye(self.w_.shape[1])
-        return squared_distances(check_samples(x), self.w_ if w is None else w, np.ascontiguousarray(Lt))
+        return finite_distances(check_samples(x), self.w_ if w is None else w, np.ascontiguousarray(Lt))
 
     def _distances(self, x: ArrayLike) -> Array:
         check_is_fitted(self, "w_")

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
-from lvqrej._validation import check_number, check_samples, describe, feature_names_of
+from lvqrej._validation import LARGEST, check_names, check_number, check_samples, describe, feature_names_of
 from lvqrej.calibration import both_orders, platt_scaling, price_combination
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty, check_theta
@@ -223,6 +223,7 @@ class ProbabilisticCertainty(Certainty):
         """Return alpha_ij s_ij(x) + beta_ij, of shape (n, K, K)."""
         self._check_fitted()
         samples = check_samples(X, self.n_features)
+        check_names(X, self.feature_names)
         exponents = np.zeros((len(samples), len(self.classes), len(self.classes)))
         for (i, j), model in self.models_.items():
             score = signed_similarity(model, samples, self.classes[i])
@@ -321,6 +322,6 @@ def _check_square(matrix: ArrayLike, name: str, K: int) -> NDArray[np.float64]:
     square = check_samples(matrix, K, name=name).copy()
     if square.shape != (K, K):
         raise ValueError(f"{name} must have shape {(K, K)}; found shape {square.shape}")
-    if (abs(square) > np.finfo(float).max / 4).any():
+    if (abs(square) > LARGEST / 4).any():
         raise ValueError(f"{name} must leave room for sums; found an entry of {abs(square).max():g}")
     return square

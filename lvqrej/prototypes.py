@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_samples, describe
+from lvqrej._validation import LARGEST, check_names, check_samples, classes_of, describe, dimensions, shape_of
 
 #: The largest squared distance: the sum of two has to be a number as well.
-_LARGEST = float(np.finfo(float).max) / 4
+_LARGEST = LARGEST / 4
 
 
 @njit(cache=True)
@@ -40,6 +40,20 @@ def squared_distances(
                 total += z[r] * z[r]
             result[i, j] = total
     return result
+
+
+def finite_distances(
+    X: NDArray[np.float64], prototypes: NDArray[np.float64], Lt: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the `squared_distances`, or raise a ValueError if one is too large to be a number."""
+    distances = squared_distances(X, prototypes, Lt)
+    if not (distances <= _LARGEST).all():
+        row = int((distances <= _LARGEST).all(axis=1).argmin())
+        raise ValueError(
+            f"X must be near enough for squared distances up to {_LARGEST:.1g}; "
+            f"found {describe(X[row].tolist())} at row {row}"
+        )
+    return distances
 
 
 class PrototypeModel:
@@ -72,21 +86,19 @@ class PrototypeModel:
     ) -> None:
         self.prototypes = check_samples(prototypes, name="prototypes")
         m, d = self.prototypes.shape
+        if dimensions(labels) != 1 or np.shape(labels) != (m,):
+            raise ValueError(f"labels must have one entry per prototype ({m}); found {shape_of(labels)}")
         self.labels: NDArray[Any] = np.asarray(labels)
-        if self.labels.shape != (m,):
-            raise ValueError(
-                f"labels must have one entry per prototype ({m}); found shape {self.labels.shape}"
-            )
         self.L = np.eye(d) if L is None else check_samples(L, d, name="L")
-        self.classes, self.class_index = np.unique(self.labels, return_inverse=True)
+        self.classes, self.class_index = classes_of(self.labels, "labels")
         if len(self.classes) < 2:
             raise ValueError(
                 "labels must name at least two classes, as a certainty compares two; "
                 f"found only {self.classes.tolist()}"
             )
-        if feature_names is not None and len(feature_names) != d:
-            raise ValueError(f"feature_names must have {d} entries; found {len(feature_names)}")
-        self.feature_names = feature_names
+        if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != d):
+            raise ValueError(f"feature_names must be a list of {d} names; found {describe(feature_names)}")
+        self.feature_names = None if feature_names is None else list(feature_names)
         self._Lt = np.ascontiguousarray(self.L.T)
 
     @classmethod
@@ -127,14 +139,8 @@ class PrototypeModel:
     def distances(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return d(x, p_j), of shape (n, m)."""
         samples = check_samples(X, self.n_features)
-        distances = squared_distances(samples, self.prototypes, self._Lt)
-        if not (distances <= _LARGEST).all():
-            row = int((distances <= _LARGEST).all(axis=1).argmin())
-            raise ValueError(
-                f"X must be near enough for squared distances up to {_LARGEST:.1g}; "
-                f"found {describe(samples[row].tolist())} at row {row}"
-            )
-        return distances
+        check_names(X, self.feature_names)
+        return finite_distances(samples, self.prototypes, self._Lt)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""

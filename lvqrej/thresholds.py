@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import check_number, describe
+from lvqrej._validation import LARGEST, as_floats, check_number, describe, dimensions, shape_of
 
 
 class OperatingPoint(NamedTuple):
@@ -119,7 +119,7 @@ class AccuracyRejectCurve:
         reject : float, at least 0
             Cost of a rejected sample.
         """
-        largest = np.finfo(float).max
+        largest = LARGEST
         error = check_number(error, "error", low=0, high=largest)
         reject = check_number(reject, "reject", low=0, high=largest)
         scale = max(error, reject) or 1.0  # so that no product overflows
@@ -198,13 +198,10 @@ def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp
 
 
 def _check_certainty(certainty: Any) -> NDArray[np.float64]:
-    try:
-        r = np.asarray(certainty, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"certainty must be numeric, of shape (n,); found {describe(certainty)}") from error
+    r = as_floats(certainty, "certainty", "(n,)")
     if r.ndim != 1 or len(r) == 0:
         raise ValueError(f"certainty must have shape (n,) with n at least 1; found shape {r.shape}")
-    valid = np.isfinite(r) & (r < np.finfo(float).max)
+    valid = np.isfinite(r) & (r < LARGEST)
     if not valid.all():
         row = int(np.argmin(valid))
         raise ValueError(f"certainty must be finite, with a number above it; found {r[row]} at row {row}")
@@ -212,9 +209,9 @@ def _check_certainty(certainty: Any) -> NDArray[np.float64]:
 
 
 def _check_correct(correct: Any) -> NDArray[np.bool_]:
+    if dimensions(correct) != 1:
+        raise ValueError(f"correct must have shape (n,); found {shape_of(correct)}")
     right = np.asarray(correct)
-    if right.ndim != 1:
-        raise ValueError(f"correct must have shape (n,); found shape {right.shape}")
     if right.dtype != bool and not (right.dtype.kind in "iuf" and np.isin(right, (0, 1)).all()):
         raise ValueError(f"correct must hold booleans (or 0 and 1); found {describe(correct)}")
     return right.astype(bool)

@@ -215,6 +215,12 @@ def minimise(
             "maxfun": 100 * max_iter,
         }
         result = minimize(cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback)
+        if not np.isfinite(result.fun):
+            raise ValueError(
+                f"the cost of the model must be a number; found {result.fun} after {n_iter + result.nit} "
+                "iterations: scale the features (StandardScaler), start nearer to the data, or choose "
+                "moderate beta, c and regularization"
+            )
         gained = cost - result.fun
         v, cost, n_iter = result.x, result.fun, n_iter + result.nit
         converged = np.abs(result.jac).max() <= gtol or gained <= LEAST_GAIN_OF_A_START * abs(cost)

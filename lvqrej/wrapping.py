@@ -28,7 +28,7 @@ def parts_of(x: Any) -> Parts:
         return x[0], x[1], x[2] if len(x) == 3 else None, None
     if isinstance(x, Pipeline):
         return _parts_of_pipeline(x)
-    if hasattr(x, "fit"):
+    if hasattr(x, "fit") and not isinstance(x, type):
         check_is_fitted(x)
         if hasattr(x, "w_") and hasattr(x, "c_w_"):
             prototypes, labels = x.w_, np.asarray(x.c_w_)
@@ -93,6 +93,11 @@ def folded(scalers: list[tuple[str, Any]], d: int) -> tuple[Array, Array]:
     scale, shift = np.ones(d), np.zeros(d)
     for name, step in scalers:
         step_scale, step_shift = _scaling(name, step)
+        if step.n_features_in_ != d:
+            raise ValueError(
+                f"the steps before the LVQ model must have its {d} features; found {step.n_features_in_} in "
+                f"step {name!r}"
+            )
         scale, shift = scale * step_scale, shift + scale * step_shift
     return scale, shift
 
@@ -113,10 +118,11 @@ def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
 
 def check_affine(name: str, step: Any) -> None:
     """Raise a ValueError that names the step of a pipeline, fitted or not, if it is no affine scaler."""
-    if not isinstance(step, SCALERS):
+    own = isinstance(step, SCALERS) and any(type(step).transform is kind.transform for kind in SCALERS)
+    if not own:
         raise ValueError(
             f"the steps before the LVQ model must be {', '.join(kind.__name__ for kind in SCALERS)} or "
-            f"'passthrough'; found step {name!r}, a {type(step).__name__}"
+            f"'passthrough', with their own transform; found step {name!r}, a {type(step).__name__}"
         )
     if getattr(step, "clip", False):
         raise ValueError(
@@ -141,6 +147,8 @@ def _scaling(name: str, step: Any) -> tuple[Any, Any]:
 
 def _parts_of_pipeline(pipeline: Pipeline) -> Parts:
     """Fold the scalers into the model: L / scale and prototypes * scale + shift."""
+    if not pipeline.steps:
+        raise ValueError("x must end in an LVQ model; found a pipeline without steps")
     *scalers, (_, last) = opened(pipeline) or pipeline.steps[-1:]
     prototypes, labels, L, names = parts_of(last)
     scale, shift = folded(scalers, last.n_features_in_)

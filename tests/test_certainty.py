@@ -152,6 +152,28 @@ def test_twins_of_different_classes_are_never_certain(make):
 
 
 @every_option
+@pytest.mark.parametrize("seed", range(20))
+def test_twins_up_to_rounding_are_never_certain_not_even_on_themselves(make, seed):
+    rng = np.random.default_rng(seed)
+    L, P = rng.normal(size=(1, 3)), rng.normal(size=(4, 3))
+    along = rng.normal(size=3)
+    P[1] = P[0] + along - L[0] * (L[0] @ along) / (L[0] @ L[0])  # L p is the same but for its last digits
+    option = make(PrototypeModel(P, ["a", "b", "b", "a"], L))
+    assert (option.certainty(P[:2]) == 0).all()
+    points = P[:2] + 1e-3 * rng.normal(size=(50, 1, 3))
+    assert (option.certainty(points.reshape(-1, 3)) == 0).all()
+
+
+@every_option
+def test_a_feature_without_any_difference_adds_no_noise(make):
+    """However large its values are."""
+    near = make(PrototypeModel([[0.0], [4.0]], ["a", "b"]))
+    far = make(PrototypeModel([[1e16, 0.0], [1e16, 4.0]], ["a", "b"]))
+    x = np.linspace(-1, 5, 7)
+    assert np.array_equal(far.certainty(np.column_stack([np.full(7, 1e16), x])), near.certainty(x[:, None]))
+
+
+@every_option
 def test_twins_of_one_class_change_nothing(make):
     X = np.random.default_rng(0).normal(size=(20, 2))
     once = make(PrototypeModel([[0, 0], [2, 1]], ["a", "b"]))

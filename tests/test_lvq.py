@@ -446,7 +446,7 @@ X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
         ({"squashing": "relu"}, "squashing must be one of 'logistic', 'identity'; found 'relu'"),
         ({"display": "yes"}, "display must be True or False; found 'yes'"),
         ({"keep_history": 1}, "keep_history must be True or False; found 1"),
-        ({"regularization": -0.1}, "regularization must be at least 0; found -0.1"),
+        ({"regularization": -0.1}, "regularization must be at least 0 and at most .*; found -0.1"),
         ({"regularization": "much"}, "regularization must be a number"),
         ({"prototypes_per_class": 0}, "prototypes_per_class must be at least 1; found 0"),
         ({"prototypes_per_class": [1]}, r"one entry per class \(2\); found 1"),
@@ -474,6 +474,17 @@ X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
         ({"c": [(0, 9, 1.0)]}, r"c must list \(label, label, weight\)"),
         ({"c": [(0, 1)]}, r"c must list \(label, label, weight\)"),
         ({"c": [(0, 1, -1)]}, "the weight in c must be above 0"),
+        ({"c": [(0, 1, np.inf)]}, "the weight in c must be .* found inf"),
+        ({"c": [(0, 1, "x")]}, "the weight in c must be a number; found 'x'"),
+        ({"c": 5}, "c must be a list .* found 5"),
+        ({"c": [5]}, r"c must list \(label, label, weight\)"),
+        ({"c": [(0, 1, 1e308)], "squashing": "identity"}, "cost of the model must be a number; found"),
+        ({"beta": np.inf}, "beta must be .* found inf"),
+        ({"regularization": 1e300}, "regularization must be .* found 1e[+]300"),
+        ({"prototypes_per_class": [[1], [1, 2]]}, "prototypes_per_class must be an integer"),
+        ({"initial_prototypes": [[1], [1, 2]]}, "initial_prototypes must have shape"),
+        ({"initial_prototypes": [[1e160, 0, 0], [1, 1, 1]]}, "initial_prototypes must have values up to"),
+        ({"initial_matrix": 1e-200 * np.eye(2)}, "initial_matrix must have values up to .* found 1e-200"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -491,11 +502,31 @@ def test_bad_data_is_named(model):
         model().fit(X4, [1, 1, 1, 1])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model().fit(X4, [0, 1])
-    with pytest.raises(ValueError, match="continuous"):
+    with pytest.raises(ValueError, match=r"y must hold labels.*continuous"):
         model().fit(X4, [0.1, 0.2, 0.3, 0.4])
+    with pytest.raises(ValueError, match="y must hold labels of one kind, all text or all numbers"):
+        model().fit(X4, np.array([1, "a", None, 1], dtype=object))
+    with pytest.raises(ValueError, match="y must hold labels; found nan"):
+        model().fit(X4, ["a", np.nan, "b", "b"])
     with pytest.raises(NotFittedError):
         model().predict(X4)
     with pytest.raises(NotFittedError):
         model().decision_function(X4)
     with pytest.raises(ValueError, match="3 features, but"):
         model().fit(X4, Y4).predict([[1, 2, 3]])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("power", [160, -160])
+def test_values_whose_squares_are_no_numbers_are_refused(model, power):
+    with pytest.raises(ValueError, match="X must have values up to"):
+        model().fit(np.array(X4) * 10.0**power, Y4)
+    with pytest.raises(ValueError, match="X must be near enough"):
+        model().fit(X4, Y4).decision_function([[1e300, 0]])
+    sound = model().fit(np.array(X4) * 10.0 ** (power / 2), Y4)
+    assert sound.score(np.array(X4) * 10.0 ** (power / 2), Y4) == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_data_without_any_difference_leave_the_classes_undecided(model):
+    assert model().fit(np.ones((6, 2)), [0, 1] * 3).cost_ == 0.5

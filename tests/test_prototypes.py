@@ -199,6 +199,23 @@ def test_step_that_is_no_scaler_is_named(step, wine):
         PrototypeModel.of(pipeline)
 
 
+def test_step_that_only_looks_like_a_scaler_is_named(wine):
+    class Squashing(StandardScaler):
+        def transform(self, X):
+            return np.tanh(super().transform(X))
+
+    pipeline = Pipeline([("odd", Squashing()), ("model", GLVQ())]).fit(*wine)
+    with pytest.raises(ValueError, match="with their own transform; found step 'odd', a Squashing"):
+        PrototypeModel.of(pipeline)
+
+
+def test_scaler_of_other_features_is_named(wine):
+    X, y = wine
+    pipeline = Pipeline([("narrow", StandardScaler().fit(X[:, :2])), ("model", GLVQ().fit(X, y))])
+    with pytest.raises(ValueError, match=f"must have its {X.shape[1]} features; found 2 in step 'narrow'"):
+        PrototypeModel.of(pipeline)
+
+
 def test_clipping_step_is_named(wine):
     pipeline = Pipeline([("clipped", MinMaxScaler(clip=True)), ("model", GLVQ())]).fit(*wine)
     with pytest.raises(ValueError, match="must not clip; found step 'clipped', a MinMaxScaler"):
@@ -237,6 +254,11 @@ def test_unfitted_scaler_before_a_fitted_model_says_so(wine):
         ((P, LABELS, np.eye(2)), "L must have 3 features; found 2"),
         ((P * np.nan, LABELS), "prototypes must be finite"),
         ((P, ["a"] * 4), "at least two classes"),
+        ((P, ["a", 1, None, "b"]), "labels must hold labels of one kind"),
+        ((P, [[1], [1, 2], [1], [1]]), "labels must have one entry per prototype"),
+        ((P, [0, 1, 1, np.nan]), "labels must hold labels; found nan"),
+        (GLVQ, "x must be a PrototypeModel, a fitted LVQ estimator"),
+        (Pipeline([]), "found a pipeline without steps"),
     ],
 )
 def test_what_cannot_be_wrapped_is_named(x, message):
@@ -245,8 +267,21 @@ def test_what_cannot_be_wrapped_is_named(x, message):
 
 
 def test_feature_names_must_fit():
-    with pytest.raises(ValueError, match="feature_names must have 3 entries; found 1"):
-        PrototypeModel(P, LABELS, feature_names=["one"])
+    for names in (["one"], 5, "abc"):
+        with pytest.raises(ValueError, match="feature_names must be a list of 3 names; found"):
+            PrototypeModel(P, LABELS, feature_names=names)
+
+
+def test_features_in_another_order_are_refused():
+    model = PrototypeModel(P, LABELS, feature_names=["u", "v", "w"])
+    frame = pd.DataFrame(P, columns=["u", "v", "w"])
+    assert np.array_equal(model.distances(frame), model.distances(P))
+    renamed = frame.set_axis(["other", "names", "altogether"], axis=1)
+    assert np.array_equal(model.distances(renamed), model.distances(P))
+    with pytest.raises(ValueError, match=r"X must have its features in the order .* found \['w', 'u', 'v'\]"):
+        model.distances(frame[["w", "u", "v"]])
+    with pytest.raises(ValueError, match="X must be numeric; found dates or times"):
+        model.distances(np.zeros((1, 3), dtype="datetime64[s]"))
 
 
 def test_metric_of_what_has_none_is_the_identity():

@@ -264,6 +264,9 @@ def test_numbers_0_and_1_serve_as_booleans():
         ([0.5], [np.nan], "correct must hold booleans"),
         ([0.5], ["yes"], "correct must hold booleans"),
         ([0.5], [None], "correct must hold booleans"),
+        ([10**400, 1], [True, True], "certainty must be numeric"),
+        ([0.5, 1j], [True, True], "certainty must be real"),
+        ([0.5, 0.6], [[1], [1, 2]], "correct must have shape"),
     ],
 )
 def test_bad_input_of_the_curve(certainty, correct, message):

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lvqrej._validation import check_number, describe
+from lvqrej._validation import LARGEST, check_number, describe
 from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
@@ -227,14 +227,14 @@ def check_rule(threshold: Any) -> Any:
     if isinstance(threshold, Sequence) and not isinstance(threshold, str) and len(threshold) > 0:
         rule = threshold[0]
         if isinstance(rule, str) and len(threshold) == 1 + len(RULES.get(rule, threshold)):
-            largest = np.finfo(float).max if rule == "costs" else 1.0
+            largest = LARGEST if rule == "costs" else 1.0
             numbers = (
                 check_number(value, f"threshold's {name}", low=0, high=largest)
                 for name, value in zip(RULES[rule], threshold[1:], strict=True)
             )
             return rule, *numbers
     elif np.isscalar(threshold) and not isinstance(threshold, (str, bytes)):
-        largest = np.finfo(float).max
+        largest = LARGEST
         return check_number(threshold, "threshold", low=-largest, high=largest)
     rules = ", ".join(f"({rule!r}, {', '.join(names)})" for rule, names in RULES.items())
     raise ValueError(f"threshold must be a number, 'knee' or one of {rules}; found {describe(threshold)}")
