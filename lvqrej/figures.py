@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def show(
 def table(data: pd.DataFrame, id: str, *, caption: str, digits: int = 3, paper: str | None = None) -> Shown:
     """Show a data frame as a captioned table (numbers with `digits` significant digits) and register it.
 
-    The exported CSV holds the full precision.
+    Thousands are set apart by commas; the exported CSV holds plain numbers in full precision.
     """
     _check(id, "tab", caption, data)
     directory = _register(id, caption, data, {"alt": None, "paper": paper, "kind": "table"}, {})
@@ -205,8 +206,11 @@ def _register(
 
 
 def _text(value: Any, digits: int) -> str:
+    """Return a value as a reader sees it, thousands apart; numbers that are names have to come as text."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
     if math.isnan(value):
         return "–"
-    return f"{value:.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:,.{digits}g}"

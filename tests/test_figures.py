@@ -159,7 +159,7 @@ def test_in_the_book_numbers_align_right_and_bars_are_escaped(folder):
     assert bundle(shown)["text/markdown"] == (
         "::::{table} Two methods and distances.\n:name: tab-methods\n\n"
         "| method | distance | cells |\n| :--- | ---: | ---: |\n"
-        "| a\\|b | 0.33 | 4 |\n| c | 2 | 12345 |\n::::\n"
+        "| a\\|b | 0.33 | 4 |\n| c | 2 | 12,345 |\n::::\n"
     )
 
 
@@ -190,7 +190,23 @@ def test_palette_is_told_apart_without_colour():
 def test_large_numbers_in_tables_are_written_out(folder):
     data = pd.DataFrame({"rows": [5944.2, 50000.0, 1.06e-13, 0.1239]})
     text = repr(figures.table(data, "tab-sizes", caption="Sizes, large and small."))
-    assert text.split() == ["rows", "5944", "50000", "1.06e-13", "0.124"]
+    assert text.split() == ["rows", "5,944", "50,000", "1.06e-13", "0.124"]
+
+
+def test_thousands_are_set_apart_for_readers_only(folder):
+    data = pd.DataFrame(
+        {
+            "year": ["2022"],
+            "rows": [-1234567],
+            "time": [1234.5],
+            "few": [999],
+            "valid": [True],
+            "none": [np.nan],
+        }
+    )
+    text = repr(figures.table(data, "tab-sizes", caption="Counts and times.", digits=4))
+    assert text.split()[6:] == ["2022", "-1,234,567", "1,234", "999", "True", "–"]
+    assert (folder / "tab-sizes.csv").read_text().splitlines()[1] == "2022,-1234567,1234.5,999,True,"
 
 
 def picture_in_svg(folder, shade, **style):

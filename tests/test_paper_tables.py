@@ -30,6 +30,10 @@ def test_nothing_judged_is_no_result():
     assert count([]) == "0 of 0"
 
 
+def test_thousands_are_set_apart():
+    assert count([True] * 1500 + [False] * 1500) == "1,500 of 3,000"
+
+
 def test_times_in_words():
     assert [times(n) for n in (1, 2, 10)] == ["once", "twice", "10 times"]
 
@@ -41,13 +45,13 @@ def test_every_data_set_has_a_title_and_a_number_of_features():
 def test_cells_are_shown_with_deviations_not_variances():
     cell = {"our_data": "flip_synthetic", "column": "Algo_proba2_sparsity", "mean": 11.5, "variance": 1.44}
     for who in ("ours", "deviating"):
-        cell |= {f"{who}_mean": 2.0, f"{who}_variance": 0.25, f"{who}_n": 8.0, f"{who}_sd_repetitions": 0.125}
-        cell |= {f"{who}_agrees": "stand-in"}
+        cell |= {f"{who}_mean": 2.0, f"{who}_variance": 0.25, f"{who}_n": 2086.0}
+        cell |= {f"{who}_sd_repetitions": 0.125, f"{who}_agrees": "stand-in"}
     row = shown(pd.DataFrame([cell])).iloc[0]
     assert row[["data", "column", "n", "spread"]].tolist() == [
         "Flip (synthetic)",
         "Algo 3",
-        "8; 8",
+        "2,086; 2,086",
         "0.12; 0.12",
     ]
     assert row[["paper", "ours"]].str.replace("\u00a0", " ").tolist() == ["11.50 ± 1.20", "2.00 ± 0.50"]

@@ -189,7 +189,7 @@ def _means(means: Frame, variances: Frame) -> list[str]:
 
 
 def _number(value: float, digits: int) -> str:
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+    return "–" if np.isnan(value) else f"{value:,.{digits}f}"
 
 
 def _long(aggregates: Frame, overlaps: Frame) -> Frame:

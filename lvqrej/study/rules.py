@@ -78,7 +78,7 @@ def count(holds: Iterable[Any]) -> str:
     ('2 of 3', '1 of 2')
     """
     cells = _judged(holds)
-    return f"{sum(cells)} of {len(cells)}"
+    return f"{sum(cells):,} of {len(cells):,}"
 
 
 def verdict(holds: Iterable[Any]) -> str:
