@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import jupytext
 import pytest
 import yaml
 
@@ -38,16 +39,55 @@ PAPER = {
         "Published source code",
     ],
 }
+NUMBERED = ("Definitions", "Equations", "Algorithms", "Tables")
+#: How many subsections each section has.
+SUBSECTIONS = {1: 0, 2: 3, 3: 2, 4: 3, 5: 0}
+SECTIONS = {f"Section {n}" for n in SUBSECTIONS} | {
+    f"Section {n}.{k}" for n, last in SUBSECTIONS.items() for k in range(1, last + 1)
+}
 BY_ITEM = [pytest.param(row, id=row["item"]) for row in ROWS]
+
+
+def pages():
+    """Return the names of all chapters of the book."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    return [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
+
+
+@cache
+def shown():
+    """Return for every figure and table of the chapters what of the paper it belongs to, as its call says."""
+    found = {}
+    for page in pages():
+        cells = jupytext.read(ROOT / f"{page}.md").cells if page.startswith("notebooks/") else []
+        code = [cell.source for cell in cells if cell.cell_type == "code" and "figures." in cell.source]
+        for call in (node for source in code for node in ast.walk(ast.parse(source))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("figures.show", "figures.table"):
+                paper = [word.value.value for word in call.keywords if word.arg == "paper"]
+                found[call.args[1].value] = paper[0] if paper else ""
+    return found
+
+
+def items_of(paper):
+    """Return the items that words such as "Eqs. (6) to (8), Table 1" mean, one by one."""
+    found = set()
+    for part in filter(None, paper.split(", ")):
+        kind, _, numbers = part.partition(" ")
+        name = kind.replace("Eqs.", "Eq.").removesuffix("s")
+        if " to " in numbers:
+            first, last = (int(number.strip("()")) for number in numbers.split(" to "))
+            bracket = "({})" if name == "Eq." else "{}"
+            found.update(f"{name} {bracket.format(number)}" for number in range(first, last + 1))
+        else:
+            found.update(f"{name} {number}" for number in numbers.split(" and "))
+    return found
 
 
 @cache
 def labels():
     """Return the labels and the names of all chapters of the book."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    pages = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    found = set(pages)
-    for page in pages:
+    found = set(pages())
+    for page in pages():
         text = (ROOT / f"{page}.md").read_text()
         found.update(re.findall(r":label: (\S+)", text), re.findall(r'"((?:fig|tab)-[a-z0-9-]+)"', text))
     return found
@@ -76,6 +116,37 @@ def test_every_place_in_the_book_exists(row):
     assert row["what"]
     assert row["book"]
     assert set(row["book"]) <= labels()
+
+
+@pytest.mark.parametrize("row", BY_ITEM)
+def test_a_figure_or_table_of_an_item_says_so(row):
+    for label in row["book"]:
+        if label.startswith(("fig-", "tab-")):
+            said = items_of(shown()[label])
+            assert (row["item"] in said) if row["kind"] in NUMBERED else said, label
+
+
+def test_figures_and_tables_name_what_the_paper_has():
+    known = {item for kind in NUMBERED for item in PAPER[kind]} | SECTIONS
+    assert {label: paper for label, paper in shown().items() if not items_of(paper) <= known} == {}
+
+
+def test_a_figure_and_the_table_of_its_name_belong_to_the_same_item():
+    twins = {
+        label[4:] for label in shown() if f"tab-{label[4:]}" in shown() and f"fig-{label[4:]}" in shown()
+    }
+    assert twins
+    assert {name for name in twins if shown()[f"fig-{name}"] != shown()[f"tab-{name}"]} == set()
+
+
+def test_words_for_several_items_mean_each_of_them():
+    assert items_of("Eqs. (6) to (8), Table 1") == {"Eq. (6)", "Eq. (7)", "Eq. (8)", "Table 1"}
+    assert items_of("Eqs. (18) and (48), Algorithm 3") == {"Eq. (18)", "Eq. (48)", "Algorithm 3"}
+    assert items_of("Tables 1 to 3, Sections 4.3 and 5") == {
+        *("Table 1", "Table 2", "Table 3"),
+        *("Section 4.3", "Section 5"),
+    }
+    assert items_of("") == set()
 
 
 @pytest.mark.parametrize("row", BY_ITEM)
