@@ -45,7 +45,8 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
     max_iter : int
         Most iterations of L-BFGS; a ConvergenceWarning tells if they did not suffice.
     gtol : float
-        The largest entry of the gradient at which training stops, in units of the data's own spread.
+        The largest entry of the gradient at which training stops, in units of the data's own spread. It
+        also stops where nothing is gained any more: minima may lie on kinks, where no gradient vanishes.
     beta : float
         Steepness of the logistic squashing.
     c : list of (label, label, weight), optional

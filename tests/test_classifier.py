@@ -440,7 +440,7 @@ def test_infeasible_says_why(wine):
     X, y = wine
     classifier = RejectOptionClassifier(pipeline(), threshold=0.9).fit(X, y)
     x = X[classifier.rejects(X)].iloc[0]
-    with pytest.raises(NoCounterfactualError, match="with fixed no input reaches"):
+    with pytest.raises(NoCounterfactualError, match="with fixed, no input reaches"):
         classifier.explain(x, fixed=list(X.columns))
 
 

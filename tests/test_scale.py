@@ -133,7 +133,7 @@ def test_rejects_without_a_counterfactual_say_why(tmp_path):
     table = read(explain_stream(option, theta, X, tmp_path / "skip", **asked)).set_index("row")
     lost = table[~table["found"]]
     assert 100 in lost.index
-    assert lost["reason"].str.startswith("with bounds, fixed no input reaches").all()
+    assert lost["reason"].str.startswith("with bounds and fixed, no input reaches").all()
     assert np.isinf(lost["distance"]).all()
     assert table.loc[table["found"], "reason"].isna().all()
     first = lost.index[0]

@@ -49,7 +49,7 @@ def reason_of(
     ]
     limit = _largest_threshold(option, theta, x, required) if with_limit else ""
     instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
-    return f"with {', '.join(groups)} no input reaches {goal}{limit}; one exists without {instead}"
+    return f"with {_listed(groups, ' and ')}, no input reaches {goal}{limit}; one exists without {instead}"
 
 
 def _blame(option: Certainty, theta: float, x: Floats, required: Requirements, group: str, size: int) -> str:
