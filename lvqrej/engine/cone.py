@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import minimize
 
 from lvqrej.engine.certificate import certified
 from lvqrej.engine.homotopy import INFEASIBLE, SOLVED, UNRESOLVED
@@ -82,19 +83,35 @@ class Program(NamedTuple):
 
 def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
     """Return status, changes beta, multipliers lam and certified bound of the program."""
-    status, beta, lam = _clarabel(program)
+    sure, *answer = _attempt(program, wide=False)
+    if not sure:
+        sure, *other = _attempt(program, wide=True)
+        bound = max(answer[3], other[3])
+        if sure or (program.holds(other[1]) and not program.holds(answer[1])):
+            answer = other
+        answer[3] = bound
+    return answer[0], answer[1], answer[2], answer[3]
+
+
+def _attempt(program: Program, wide: bool) -> tuple[bool, int, Floats, Floats, float]:
+    """Solve and polish; return whether the answer is sure to be the last word, and the answer."""
+    status, beta, lam = _clarabel(program, wide)
     bound = program.bound(program.images(beta), lam)
     if status == INFEASIBLE:
-        return status, beta, lam, bound
+        least = _least(program, lam)
+        return True, status, beta, lam, max(bound, program.bound(program.images(least), lam))
     polished = polish(program, beta, lam)
-    if polished is not None:
-        beta, lam = polished
-        bound = max(bound, program.bound(program.images(beta), lam))
-    return status, beta, lam, bound
+    if polished is None:
+        return False, status, beta, lam, bound
+    beta, lam = polished
+    return True, SOLVED, beta, lam, max(bound, program.bound(program.images(beta), lam))
 
 
-def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
-    """Solve the cone program; on INFEASIBLE the multipliers are the ray that proves it."""
+def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats]:
+    """Solve the cone program; on INFEASIBLE the multipliers are the ray that proves it.
+
+    Images are measured in units of the balls or, if `wide`, of the way to the farthest constraint.
+    """
     import clarabel
 
     d, lo, hi = len(program.lo), program.lo, program.hi
@@ -119,7 +136,8 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
         offsets[key] = n
         n += len(M) + 1
         mine = [j for j in curved if program.M[j] is M]
-        origins[key], scales[key] = _frame(program, g, mine, unit * float(np.abs(M).max() or 1.0))
+        way = unit * float(np.abs(M).max() or 1.0)
+        origins[key], scales[key] = (np.zeros(len(M)), way) if wide else _frame(program, g, mine, way)
     rows: list[Floats] = []
     right: list[float] = []
 
@@ -189,6 +207,33 @@ def _clarabel(program: Program) -> tuple[int, Floats, Floats]:
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
         return UNRESOLVED, np.zeros(d), multipliers
     return SOLVED, np.clip(beta, lo, hi), multipliers * (largest * unit)
+
+
+def _least(program: Program, lam: Floats) -> Floats:
+    """Return where sum_j lam_j f_j is least within the bounds.
+
+    If it is above zero there, no point meets all constraints: with the images of this point the certificate
+    proves it.
+    """
+    lo, hi = program.lo, program.hi
+    hessian, slope = np.zeros((len(lo), len(lo))), lam @ program.q
+    for j in np.flatnonzero(lam * program.s):
+        hessian += 2 * lam[j] * program.s[j] * program.M[j].T @ program.M[j]
+    scale = np.sqrt(np.diag(hessian))
+    scale = np.where(scale > 0, 1 / np.where(scale > 0, scale, 1.0), 1.0)
+    hessian, slope = hessian * scale * scale[:, None], slope * scale
+    beta = np.linalg.lstsq(hessian, slope, rcond=None)[0]
+    if np.isfinite(lo).any() or np.isfinite(hi).any():
+        least = minimize(
+            lambda v: (0.5 * v @ hessian @ v - slope @ v, hessian @ v - slope),
+            np.clip(beta, lo / scale, hi / scale),
+            jac=True,
+            bounds=np.column_stack([lo / scale, hi / scale]),
+            method="L-BFGS-B",
+            options={"ftol": 0.0, "gtol": 1e-14 * float(np.abs(slope).max(initial=0.0)), "maxiter": 1000},
+        )
+        beta = least.x
+    return np.clip(beta * scale, lo, hi)
 
 
 def _frame(program: Program, g: Floats, mine: list[int], default: float) -> tuple[Floats, float]:
