@@ -142,8 +142,8 @@ def shape_of(X: Any) -> str:
 
 
 def feature_names_of(X: Any) -> list[str] | None:
-    """Return the column names of a data frame whose names are all strings, else None."""
-    columns = getattr(X, "columns", None)
+    """Return the names of a data frame's columns, or of a series' entries, if all are strings, else None."""
+    columns = getattr(X, "columns", getattr(X, "index", None) if hasattr(X, "iloc") else None)
     if columns is None or not all(isinstance(column, str) for column in columns):
         return None
     return list(columns)

@@ -6,6 +6,8 @@ finds the nearest point of their union, and lets the option itself test every an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from lvqrej._validation import (
     dimensions,
     feature_names_of,
 )
-from lvqrej.cells import Cells, HalfSpace
+from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty, check_theta
 from lvqrej.engine.diagnosis import reason_of
 from lvqrej.engine.requirements import Requirements, check_requirements, mad_weights
@@ -118,11 +120,14 @@ def explain(
     check_choice(on_infeasible, "on_infeasible", ("raise", "skip"))
     check_jobs(n_jobs)
     union = accepted_set(option, theta, required)
-    size = _chunk_size(union, len(samples), option.n_features, n_jobs)
+    size = _chunk_size(union, required, len(samples), option.n_features, n_jobs)
     chunks = [samples[i : i + size] for i in range(0, max(len(samples), 1), size)]
-    answers = _join(_run(option, theta, union, required, chunks, n_jobs, progress))
+    answers = _joined(_run(option, theta, union, required, chunks, n_jobs, progress), len(samples))
     result = _explanations(option, theta, union, required, samples, answers, on_infeasible, single)
-    return result[0] if single else result
+    if single:
+        return result[0]
+    index = getattr(X, "index", None) if hasattr(X, "iloc") else None
+    return result if index is None else replace(result, index=index)
 
 
 def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: Any) -> dict[Any, Any]:
@@ -164,7 +169,8 @@ def accepted_set(option: Certainty, theta: float, required: Requirements) -> Any
     if required.target is not None:
         union = union.with_label(required.target)
     if len(required.b):
-        union = union.narrowed([HalfSpace(-a, b) for a, b in zip(required.A, required.b, strict=True)])
+        sizes = np.abs(getattr(union, "sites", np.zeros((1, option.n_features)))).max(axis=0, initial=0.0)
+        union = union.narrowed(required.half_spaces(sizes))
     return union
 
 
@@ -192,14 +198,13 @@ def workers(n_jobs: int | None) -> int:
     return effective_n_jobs(n_jobs)
 
 
-def _chunk_size(union: Any, n: int, d: int, n_jobs: int | None) -> int:
-    """Return the number of samples per chunk; compiled loops over `Cells` take microseconds per sample.
+def _chunk_size(union: Any, required: Requirements, n: int, d: int, n_jobs: int | None) -> int:
+    """Return the number of samples per chunk.
 
-    >>> _chunk_size(None, 100, 4, 2), _chunk_size(None, 3, 4, 8), _chunk_size(None, 10**6, 512, 2)
-    (13, 1, 2048)
+    Compiled loops over `Cells` take microseconds per sample; with linear constraints cone programs take over.
     """
     largest = max(1, min(_CHUNK, _NUMBERS // d))
-    if isinstance(union, Cells) or n <= 1:
+    if (isinstance(union, Cells) and len(required.b) == 0) or n <= 1:
         return largest
     return min(largest, -(-n // (_PER_WORKER * workers(n_jobs))))
 
@@ -212,21 +217,20 @@ def _run(
     chunks: list[Floats],
     n_jobs: int | None,
     progress: bool,
-) -> list[Answers]:
-    """Answer all chunks, in this process or in several."""
-    bar: Any = list
+) -> Iterable[Answers]:
+    """Answer all chunks, one after the other, in this process or in several."""
+    if len(chunks) <= 1 or workers(n_jobs) == 1:
+        answers: Any = (valid_answers(option, theta, union, required, chunk) for chunk in chunks)
+    else:
+        from joblib import Parallel, delayed
+
+        tasks = (delayed(_answer)((option, theta, union, required, chunk)) for chunk in chunks)
+        answers = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     if progress:
         from tqdm.auto import tqdm
 
-        def bar(answers: Any) -> list[Answers]:
-            return list(tqdm(answers, total=len(chunks), desc="explain", unit="chunk"))
-
-    if len(chunks) <= 1 or workers(n_jobs) == 1:
-        return bar(valid_answers(option, theta, union, required, chunk) for chunk in chunks)
-    from joblib import Parallel, delayed
-
-    tasks = (delayed(_answer)((option, theta, union, required, chunk)) for chunk in chunks)
-    return bar(Parallel(n_jobs=n_jobs, return_as="generator")(tasks))
+        return tqdm(answers, total=len(chunks), desc="explain", unit="chunk")
+    return answers
 
 
 def _answer(arguments: tuple[Any, ...]) -> Answers:
@@ -238,10 +242,19 @@ def _answer(arguments: tuple[Any, ...]) -> Answers:
     return valid_answers(*arguments)
 
 
-def _join(parts: list[Answers]) -> Answers:
-    if len(parts) == 1:
-        return parts[0]
-    return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _joined(parts: Iterable[Answers], n: int) -> Answers:
+    """Return the answers of all chunks as one; each is copied as it comes, so that no two are kept."""
+    result, done = None, 0
+    for part in parts:
+        if len(part.found) == n:
+            return part
+        if result is None:
+            result = Answers(*(np.empty((n, *column.shape[1:]), column.dtype) for column in part))
+        for whole, column in zip(result, part, strict=True):
+            whole[done : done + len(column)] = column
+        done += len(part.found)
+    assert result is not None
+    return result
 
 
 def _explanations(
@@ -262,7 +275,7 @@ def _explanations(
         if on_infeasible == "raise":
             raise NoCounterfactualError(reasons[int(i)])
     return Explanations(
-        samples=samples,
+        samples=samples.copy(),  # they may be the caller's, who goes on with them
         counterfactuals=answers.points,
         distances=answers.distances,
         lower_bounds=answers.bounds,

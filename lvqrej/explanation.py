@@ -67,6 +67,8 @@ class Explanation:
         """The constraints that hold the counterfactual where it is, in words."""
         x, (lower, upper) = self.counterfactual, self.box
         words = [] if self._cell < 0 else list(self._union.active(self._cell, x))
+        if self._required is not None and len(self._required.b):
+            words = [word for word in words if word != "a half-space"] + self._required.tight(x)
         for k in np.flatnonzero((x != self.sample) & ((x == lower) | (x == upper))):
             words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
         return tuple(words)

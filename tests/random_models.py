@@ -53,6 +53,34 @@ def random_case(seed: int, *, max_features: int = 64, n: int = 4, exact: bool = 
     return Case(option, float(10 ** rng.uniform(-3, 1)) * unit, (X + shift) * scale, weights)
 
 
+def random_requirements(case: Case, seed: int) -> dict[str, Any]:
+    """Return bounds, fixed features, directions, linear constraints and a target, for one case in eight."""
+    rng = np.random.default_rng([seed, 1])
+    d = case.X.shape[1]
+    if rng.random() < 7 / 8:
+        return {}
+    low, high = np.sort(
+        case.option.model.prototypes[rng.integers(len(case.option.model.prototypes), size=2)], axis=0
+    )
+    room = 1 / case.weights
+
+    def some(share: float) -> list[int]:
+        return np.flatnonzero(rng.random(d) < share).tolist()
+
+    asked: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        asked["bounds"] = {k: (low[k] - room[k], high[k] + room[k]) for k in some(0.5)}
+    for name in ("fixed", "increase_only", "decrease_only"):
+        if rng.random() < 0.3:
+            asked[name] = some(0.2)
+    if rng.random() < 0.4 and d <= 8:
+        A = rng.normal(size=(int(rng.integers(1, 4)), d)) / room
+        asked["constraints"] = (A, A @ case.X[-1] + rng.normal(size=len(A)))
+    if rng.random() < 0.3:
+        asked["target"] = rng.choice(case.option.classes).item()
+    return asked
+
+
 def rounding_length(case: Case) -> float:
     """Return the length below which two distances differ by rounding only."""
     model = case.option.model

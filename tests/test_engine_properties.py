@@ -21,7 +21,7 @@ few = settings(max_examples=25)
 def test_valid_certified_and_deterministic(seed):
     case = random_case(seed)
     result = explain(case.option, case.theta, case.X, weights=case.weights, on_infeasible="skip")
-    soak.check(case, result)
+    soak.check(case, {}, result)
     again = explain(case.option, case.theta, case.X[-1:], weights=case.weights, on_infeasible="skip")
     np.testing.assert_array_equal(again.counterfactuals[0], result.counterfactuals[-1])
 

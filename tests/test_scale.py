@@ -137,7 +137,7 @@ def test_rejects_without_a_counterfactual_say_why(tmp_path):
     assert np.isinf(lost["distance"]).all()
     assert table.loc[table["found"], "reason"].isna().all()
     first = lost.index[0]
-    with pytest.raises(NoCounterfactualError, match=f"^row {first}: with bounds, fixed no input"):
+    with pytest.raises(NoCounterfactualError, match=f"^row {first}: with bounds and fixed, no input"):
         explain_stream(option, theta, X, tmp_path / "raise", on_infeasible="raise", **asked)
     assert len(list((tmp_path / "raise").glob("part-*"))) == first // 50
 

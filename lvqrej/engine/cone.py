@@ -83,14 +83,13 @@ class Program(NamedTuple):
 
 def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
     """Return status, changes beta, multipliers lam and certified bound of the program."""
-    sure, *answer = _attempt(program, wide=False)
+    sure, status, beta, lam, bound = _attempt(program, wide=False)
     if not sure:
-        sure, *other = _attempt(program, wide=True)
-        bound = max(answer[3], other[3])
-        if sure or (program.holds(other[1]) and not program.holds(answer[1])):
-            answer = other
-        answer[3] = bound
-    return answer[0], answer[1], answer[2], answer[3]
+        other = _attempt(program, wide=True)
+        bound = max(bound, other[4])
+        if other[0] or (program.holds(other[2]) and not program.holds(beta)):
+            _, status, beta, lam, _ = other
+    return status, beta, lam, bound
 
 
 def _attempt(program: Program, wide: bool) -> tuple[bool, int, Floats, Floats, float]:

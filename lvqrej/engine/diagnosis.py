@@ -44,31 +44,44 @@ def reason_of(
         ]
         if helpful:
             break
-    blames = [
-        " and ".join(_blame(option, theta, x, required, name, size) for name in names) for names in helpful
-    ]
+    blames = [_blames(option, theta, x, required, names) for names in helpful]
     limit = _largest_threshold(option, theta, x, required) if with_limit else ""
     instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
     return f"with {_listed(groups, ' and ')}, no input reaches {goal}{limit}; one exists without {instead}"
 
 
-def _blame(option: Certainty, theta: float, x: Floats, required: Requirements, group: str, size: int) -> str:
-    """Name a group of requirements, or the features of it whose requirements are enough to drop.
+def _blames(
+    option: Certainty, theta: float, x: Floats, required: Requirements, groups: tuple[str, ...]
+) -> str:
+    """Name groups of requirements that have to go together, or the features of them that are enough.
 
-    If one feature is enough, all of which that is true; otherwise a set of them of which each is needed.
+    If one feature of a single group is enough, all of which that is true; otherwise features of which each is
+    needed.
     """
+    features = {group: required.features_of(group) for group in groups}
+    if len(groups) == 1 and len(features[groups[0]]) > 1:
+        (group,) = groups
+        enough = [k for k in features[group] if _possible(option, theta, x, required.without([group], k))]
+        if enough:
+            return _blame(option, required, group, enough, " or ")
+    for group, mine in features.items():
+        for k in list(mine) if len(mine) > 1 else []:
+            fewer = [j for j in features[group] if j != k]
+            rest = required
+            for other in groups:
+                left = fewer if other == group else features[other]
+                rest = rest.without([other], left if required.features_of(other) else None)
+            if fewer and _possible(option, theta, x, rest):
+                features[group] = fewer
+    return " and ".join(_blame(option, required, group, mine, " and ") for group, mine in features.items())
+
+
+def _blame(option: Certainty, required: Requirements, group: str, features: list[int], joint: str) -> str:
+    """Name a group of requirements, by its features if it has any."""
     if group == "target":
         return f"the target {option.classes.tolist()[required.target]!r}"
     if group == "constraints":
         return "the linear constraints"
-    features, joint = required.features_of(group), " and "
-    if size == 1 and len(features) > 1:
-        enough = [k for k in features if _possible(option, theta, x, required.without([group], k))]
-        features, joint = (enough, " or ") if enough else (list(features), " and ")
-        for k in required.features_of(group) if not enough else []:
-            fewer = [j for j in features if j != k]
-            if _possible(option, theta, x, required.without([group], fewer)):
-                features = fewer
     words = {"bounds": "bounds on", "fixed": "fixing", "increase_only": "increase_only of"}
     return f"{words.get(group, 'decrease_only of')} {_listed([required.names[k] for k in features], joint)}"
 
@@ -98,7 +111,9 @@ def _largest_threshold(option: Certainty, theta: float, x: Floats, required: Req
     low, high = (0.0 if theta > 0 else theta - 1.0), theta
     if not _possible(option, low, x, required):
         return ""
-    for _ in range(16):
+    for _ in range(64):
+        if high - low <= 2.0**-16 * max(abs(high), abs(low)):
+            break
         middle = (low + high) / 2
         if _possible(option, middle, x, required):
             low = middle

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_number, check_samples, describe, dimensions
+from lvqrej.cells import HalfSpace
 
 Floats = NDArray[np.float64]
+
+#: By how much the search widens an equality, relative to its terms.
+_WIDER = 2.0**-44
+#: The largest weight, and one over the smallest.
+_HEAVIEST = 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +49,42 @@ class Requirements:
     def linear(self, X: Floats) -> NDArray[np.bool_]:
         """Return whether A x <= b, of shape (n,), without tolerance and with the same bits for any batch."""
         return ((X[:, None, :] * self.A[None]).sum(axis=2) <= self.b).all(axis=1)
+
+    def tight(self, x: Floats, tolerance: float = 1e-7) -> list[str]:
+        """Say which linear constraints hold x where it is, relative to the sizes of their terms."""
+        size = np.abs(self.A) @ np.abs(x) + np.abs(self.b)
+        return [f"linear constraint {i}" for i in np.flatnonzero(self.A @ x >= self.b - tolerance * size)]
+
+    @cached_property
+    def equalities(self) -> NDArray[np.bool_]:
+        """Which rows of A have their negative as a row as well: a'z <= b and -a'z <= -b; of shape (c,)."""
+        opposite = (self.A[:, None] == -self.A[None]).all(axis=2) & (self.b[:, None] == -self.b)
+        return opposite.any(axis=1)
+
+    def half_spaces(self, sizes: Floats) -> list[HalfSpace]:
+        """Return the linear constraints, those of equalities wider by a few last digits.
+
+        Few floating-point numbers meet an equality: the search aims at it, and `met` hits it. `sizes` are
+        the features' magnitudes, of shape (d,).
+        """
+        slack = self.equalities * _WIDER * (np.abs(self.A) @ sizes + np.abs(self.b))
+        return [HalfSpace(-a, b) for a, b in zip(self.A, self.b + slack, strict=True)]
+
+    def met(self, z: Floats, x: Floats, lower: Floats, upper: Floats) -> Floats:
+        """Return z moved by last digits of one changed feature for each equality that it just misses."""
+        z = z.copy()
+        for a, b in zip(self.A[self.equalities], self.b[self.equalities], strict=True):
+            for k in sorted(np.flatnonzero((z != x) & (a != 0)), key=lambda k: abs(a[k] * z[k])):
+                start = z[k]
+                for _ in range(4):
+                    missing = b - (z * a).sum()
+                    if missing == 0:
+                        break
+                    z[k] = min(max(z[k] + missing / a[k], lower[k]), upper[k])
+                if (z * a).sum() == b:
+                    break
+                z[k] = start
+        return z
 
     def groups(self) -> list[str]:
         """Return the names of the requirements that could be dropped to make an answer possible."""
@@ -134,7 +177,12 @@ def _weights(weights: ArrayLike | None, d: int) -> Floats:
         raise ValueError(
             f"weights must be positive; found {values[k]:g} at feature {k} (to fix it, use fixed)"
         )
-    return values
+    if values.min() < 1 / _HEAVIEST or values.max() > _HEAVIEST:
+        raise ValueError(
+            f"weights must lie between {1 / _HEAVIEST:g} and {_HEAVIEST:g}; found {values.min():g} to "
+            f"{values.max():g} (to fix a feature, use fixed)"
+        )
+    return values.copy()
 
 
 def feature_index(value: Any, name: str, names: list[str]) -> int:
@@ -164,8 +212,12 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
         return lower, upper
     if not isinstance(bounds, Mapping):
         raise ValueError(f"bounds must map features to (low, high); found {describe(bounds)}")
+    seen: set[int] = set()
     for feature, pair in bounds.items():
         k = feature_index(feature, "bounds", names)
+        if k in seen:
+            raise ValueError(f"bounds must name each feature once; found {names[k]!r} twice")
+        seen.add(k)
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"bounds[{feature!r}] must be a pair (low, high); found {describe(pair)}")
         for side, value in zip((lower, upper), pair, strict=True):

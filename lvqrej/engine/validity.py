@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty
 from lvqrej.engine.requirements import Requirements
-from lvqrej.engine.search import ACCEPTED, NONE, Found
+from lvqrej.engine.search import ACCEPTED, NONE, START, Found
 from lvqrej.projection import ROUNDING, nearest_points
 
 Floats = NDArray[np.float64]
@@ -59,12 +59,49 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     pending = np.flatnonzero(possible & ~own)
     _climb(option, theta, union, required, X, start, lower, upper, pending, _LADDER, state)
     if isinstance(union, Cells):
-        loose = pending[state.found[pending] & (state.bounds < (1 - _LOOSE) * state.distances)[pending]]
+        loose = pending[state.found[pending] & _is_loose(state)[pending]]
         _climb(option, theta, union, required, X, start, lower, upper, loose, _CLOSER, state)
     missed = pending[~state.found[pending]]
     _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
+    for i in pending[_is_loose(state)[pending]] if isinstance(union, Cells) else ():
+        _settle_on_a_site(option, theta, union, required, X, lower, upper, i, state)
     state.bounds[~state.found] = np.inf
     return state
+
+
+def _is_loose(state: Answers) -> NDArray[np.bool_]:
+    """Return whether an answer is missing, or has a gap."""
+    return ~state.found | (state.bounds < (1 - _LOOSE) * state.distances)
+
+
+def _settle_on_a_site(
+    option: Certainty,
+    theta: float,
+    union: Cells,
+    required: Requirements,
+    X: Floats,
+    lower: Floats,
+    upper: Floats,
+    i: int,
+    state: Answers,
+) -> None:
+    """Answer sample i by the nearest accepted site, as far as it may go there, if that is nearer.
+
+    Where cells have shrunk to their sites (theta = 1, and just below) no search meets their digits.
+    """
+    cells = np.flatnonzero(np.diff(union.start) > 0)
+    sites = union.near[union.start[cells]]
+    cells, sites = cells[sites >= 0], sites[sites >= 0]
+    points = np.clip(union.sites[sites], lower[i], upper[i])
+    certainty, labels, passed = judge(option, theta, required, points)
+    distances = np.where(passed, (np.abs(points - X[i]) * required.weights).sum(axis=1), np.inf)
+    if not (distances < state.distances[i]).any():
+        return
+    k = int(distances.argmin())
+    state.points[i], state.distances[i], state.found[i] = points[k], distances[k], True
+    state.cells[i], state.paths[i] = cells[k], START
+    state.certainties[i], state.labels[i] = certainty[k], labels[k]
+    state.bounds[i] = min(state.bounds[i], distances[k])
 
 
 def judge(
@@ -116,6 +153,9 @@ def _climb(
         reached = found.distances < np.inf
         points = np.minimum(np.maximum(begin + found.deltas, low), high)
         points[~reached] = begin[~reached]
+        if required.equalities.any():
+            for i in np.flatnonzero(reached):
+                points[i] = required.met(points[i], x[i], low[i], high[i])
         certainty, labels, passed = judge(option, theta, required, points)
         passed &= reached
         if ladder is _FORGIVING and isinstance(union, Cells):
