@@ -83,7 +83,8 @@ def explain(
     bounds : mapping of feature to (low, high), optional
         Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost.
     constraints : (A, b), optional
-        Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,).
+        Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,). An equality is a row
+        together with its negative.
     target : label, optional
         The class to be accepted as; any if None.
     on_infeasible : {"raise", "skip"}

@@ -1,8 +1,8 @@
 """Many random cases through `explain`: every answer valid, every bound a bound, every gap small.
 
-Run as ``python tests/soak.py --cases 100000`` (about five minutes); a case is one sample of a random problem. One
-problem in eight asks for more than acceptance: bounds, fixed features, directions, constraints, a target. The
-exit code is the number of failures, at most 1.
+Run as ``python tests/soak.py --cases 100000`` (about five minutes); a case is one sample of a random problem,
+and one problem in eight asks for more than acceptance: bounds, fixed features, directions, constraints, a
+target. The exit code is the number of failures, at most 1.
 """
 
 from __future__ import annotations

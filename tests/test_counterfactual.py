@@ -1,3 +1,6 @@
+import tracemalloc
+
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,6 +176,108 @@ def test_linear_constraints_between_features(make, seed):
         assert result.distances[i] == pytest.approx(optimum, rel=1e-5, abs=1e-6)
 
 
+def test_a_cell_that_constraints_leave_empty_is_proven_empty(line):
+    why = explain(line, 0.6, [1.9, 1.0], constraints=([[1, 0]], [1.0]))
+    optimum = best_program(line, 0.6, np.array([1.9, 1.0]), np.ones(2), lambda z: [z[0] <= 1])
+    assert why.distance == pytest.approx(optimum, rel=1e-6)
+    assert why.gap < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_linear_constraints_leave_no_gap(seed):
+    rng = np.random.default_rng(seed)
+    d, c = int(rng.integers(1, 7)), int(rng.integers(1, 4))
+    scale = 10.0 ** rng.uniform(-2, 2, size=d)
+    L = rng.normal(size=(int(rng.integers(1, d + 1)), d)) / scale
+    model = PrototypeModel(rng.normal(size=(4, d)) * scale, [0, 1, 0, 1], L)
+    option = RelativeSimilarity(model) if seed % 2 else DecisionDistance(model)
+    A, b, theta = rng.normal(size=(c, d)) / scale, rng.normal(size=c), float(rng.choice([0.1, 0.3, 0.6]))
+    X = 2 * rng.normal(size=(3, d)) * scale
+    result = explain(option, theta, X, weights=1 / scale, constraints=(A, b), on_infeasible="skip")
+    assert (result.gaps < 1e-6).all()
+    assert option.accepts(result.counterfactuals[result.found], theta).all() if result.found.any() else True
+    assert ((result.counterfactuals[result.found][:, None] * A).sum(axis=2) <= b).all()
+
+
+@pytest.mark.parametrize("make", OPTIONS)
+@pytest.mark.parametrize("seed", range(10))
+def test_equalities_are_met_to_the_last_digit(make, seed):
+    """Parts of a whole: the features have to add up to 1."""
+    option, rng = random_option(make, seed, d=3)
+    X = rng.normal(size=(4, 3))
+    theta = threshold(option, X, 0.6)
+    result = explain(option, theta, X, constraints=([[1, 1, 1], [-1, -1, -1]], [1, -1]), on_infeasible="skip")
+    for i in range(4):
+        optimum = best_program(option, theta, X[i], np.ones(3), lambda z: [cp.sum(z) == 1])
+        assert result.found[i] == (optimum < np.inf)
+        if result.found[i]:
+            assert result.counterfactuals[i].sum() == 1
+            assert option.accepts(result.counterfactuals[[i]], theta)[0]
+            assert result.distances[i] == pytest.approx(optimum, rel=1e-5, abs=1e-6)
+
+
+def test_two_equalities_are_met_to_the_last_digit():
+    option, rng = random_option(RelativeSimilarity, 1, d=6)
+    X = rng.normal(size=(10, 6))
+    theta = threshold(option, X, 0.6)
+    A, b = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 2, 1.0]]), np.array([1, 0.5])
+    result = explain(option, theta, X, constraints=(np.vstack([A, -A]), np.append(b, -b)))
+    assert ((result.counterfactuals[:, None] * A).sum(axis=2) == b).all()
+    assert option.accepts(result.counterfactuals, theta).all()
+    assert (result.gaps < 1e-6).all()
+
+
+@pytest.mark.parametrize("theta", [1.0, 1 - 1e-15, 1 - 1e-13])
+@pytest.mark.parametrize("seed", range(6))
+def test_prototypes_are_certain_whatever_the_threshold(theta, seed):
+    rng = np.random.default_rng(seed)
+    model = PrototypeModel(rng.normal(size=(4, 5)), [0, 1, 0, 1], rng.normal(size=(5, 5)))
+    option = RelativeSimilarity(model)
+    X = rng.normal(size=(5, 5))
+    result = explain(option, theta, X)
+    assert option.accepts(result.counterfactuals, theta).all()
+    assert (result.distances <= np.abs(X[:, None] - model.prototypes).sum(axis=2).min(axis=1)).all()
+
+
+def test_results_share_no_memory_with_what_was_given(line):
+    X, weights = np.array([[0.9, 0.3]]), np.array([1.0, 2.0])
+    result = explain(line, 0.6, X, weights=weights)
+    X[:], weights[:] = 7, 7
+    assert result.samples.tolist() == [[0.9, 0.3]]
+    assert (result[0].costs.sum(), result[0].distance) == (result[0].distance, result[0].distance)
+
+
+def test_frames_keep_their_index_and_series_their_names():
+    option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    frame = pd.DataFrame([[0.9, 0.2], [1.0, 1.0]], columns=["age", "bmi"], index=["p", "q"])
+    assert explain(option, 0.6, frame).to_frame().index.tolist() == ["p", "q"]
+    why = explain(option, 0.6, frame.loc["p"], fixed=["bmi"])
+    assert why.feature_names == ["age", "bmi"]
+    assert why.changed == [0]
+
+
+def test_active_linear_constraints_are_named(line):
+    why = explain(line, 0.6, [0.9, 0.0], constraints=([[0, 1], [1, 0]], [1.0, 0.4]))
+    assert why.active == ("linear constraint 1",)
+
+
+def test_memory_beyond_the_result_does_not_grow():
+    rng = np.random.default_rng(0)
+    option = RelativeSimilarity(PrototypeModel(rng.normal(size=(4, 8)), [0, 1, 0, 1]))
+    beyond = []
+    for n in (20_000, 80_000):
+        X = rng.normal(size=(n, 8))
+        explain(option, 0.5, X[:10])
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        result = explain(option, 0.5, X)
+        after, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(result) == n
+        beyond.append(peak - after + before)
+    assert beyond[1] < beyond[0] + 2e6
+
+
 def test_per_class_answers(line):
     option, rng = random_option(RelativeSimilarity, 0)
     X = rng.normal(size=(20, 4))
@@ -222,6 +327,12 @@ def test_threshold_one_leaves_the_prototypes():
         ({"constraints": ([[-1.0, 0.0], [1.0, 0.0]], [-0.8, 1.2])}, 0.9, ["without the linear constraints"]),
         ({"bounds": {"age": (0.8, 1.2)}, "fixed": ["age"]}, 0.9, ["bounds on age and fixing age"]),
         ({"bounds": {"age": (3, 4)}, "fixed": ["age"], "target": "b"}, 0.1, ["without"]),
+        ({}, 1e6, ["about 1)"]),
+        (
+            {"bounds": {"age": (0.8, 1.2), "bmi": (-9, 9)}, "fixed": ["age"]},
+            0.9,
+            ["with bounds and fixed, no", "without bounds on age and fixing age"],
+        ),
     ],
 )
 def test_infeasible_requests_name_the_culprit(line, options, theta, words):
@@ -268,6 +379,8 @@ def test_samples_outside_the_bounds_are_moved_inside(line):
     [
         ("weights", [1.0], r"weights must have shape \(2,\)"),
         ("weights", [1.0, 0.0], "weights must be positive"),
+        ("weights", [1e200, 1e-200], "weights must lie between"),
+        ("bounds", {"age": (0, 0.5), 0: (0.4, 1)}, "bounds must name each feature once; found 'age' twice"),
         ("weights", [1.0, np.nan], "weights must be finite"),
         ("fixed", "age", "fixed must be a list"),
         ("fixed", ["height"], "fixed must hold names"),

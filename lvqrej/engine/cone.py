@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 
 #: Relative size below which a multiplier of the solver, or the room to a bound, is taken for zero.
 _ZERO = 1e-6
+#: Multipliers from here on are no multipliers, whatever the solver's status says.
+_HUGE = 1e100
 
 
 class Program(NamedTuple):
@@ -193,19 +195,21 @@ def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats]:
     solution = clarabel.DefaultSolver(
         sparse.csc_matrix((n, n)), cost, matrix, np.array(right), cones, settings
     ).solve()
-    multipliers = np.maximum(np.array(solution.z)[first : first + len(g)], 0.0) / norms
+    multipliers = np.maximum(np.array(solution.z)[first : first + len(g)], 0.0)
     largest = float(multipliers.max(initial=0.0))
     if not 0 < largest < np.inf:
         multipliers, largest = np.zeros(len(g)), 1.0
-    multipliers /= largest  # the certificate is free of their scale, and a ray's may overflow
+    multipliers = multipliers / largest / norms
+    ray = multipliers / (multipliers.max(initial=0.0) or 1.0)  # the certificate is free of its scale
     if "Infeasible" in str(solution.status):
-        return INFEASIBLE, np.zeros(d), multipliers
+        return INFEASIBLE, np.zeros(d), ray
     # A step that is smaller than the multiplier of "not below zero" is a zero that the solver never reaches.
     step, multiplier = np.array(solution.x)[:steps], np.array(solution.z)[equalities : equalities + steps]
     beta = direction @ np.where(step > multiplier, step, 0.0) * unit
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
-        return UNRESOLVED, np.zeros(d), multipliers
-    return SOLVED, np.clip(beta, lo, hi), multipliers * (largest * unit)
+        return UNRESOLVED, np.zeros(d), ray
+    scale = largest * unit
+    return SOLVED, np.clip(beta, lo, hi), multipliers * scale if scale < _HUGE else ray
 
 
 def _least(program: Program, lam: Floats) -> Floats:

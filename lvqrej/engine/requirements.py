@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej._validation import check_number, check_samples, describe, dimensions
 from lvqrej.cells import HalfSpace
+from lvqrej.projection import ROUNDING
 
 Floats = NDArray[np.float64]
 
-#: By how much the search widens an equality, relative to its terms.
-_WIDER = 2.0**-44
+#: By how much the search widens an equality, relative to its terms: a little more than what it aims inside by
+#: at the fifth try, where what is left of it is less than the distance kept from all else.
+_WIDER = 1.25 * 4**4 * ROUNDING
+#: As many combinations of features are tried to meet equalities.
+_WAYS = 256
 #: The largest weight, and one over the smallest.
 _HEAVIEST = 1e60
 
@@ -56,35 +61,39 @@ class Requirements:
         return [f"linear constraint {i}" for i in np.flatnonzero(self.A @ x >= self.b - tolerance * size)]
 
     @cached_property
-    def equalities(self) -> NDArray[np.bool_]:
-        """Which rows of A have their negative as a row as well: a'z <= b and -a'z <= -b; of shape (c,)."""
+    def equalities(self) -> NDArray[np.intp]:
+        """Rows of A that come with their negative, a'z <= b and -a'z <= -b: the first one of each pair."""
         opposite = (self.A[:, None] == -self.A[None]).all(axis=2) & (self.b[:, None] == -self.b)
-        return opposite.any(axis=1)
+        return np.flatnonzero(np.triu(opposite).any(axis=1))
 
     def half_spaces(self, sizes: Floats) -> list[HalfSpace]:
         """Return the linear constraints, those of equalities wider by a few last digits.
 
-        Few floating-point numbers meet an equality: the search aims at it, and `met` hits it. `sizes` are
+        Few floating-point numbers meet an equality: the search aims at it, and `meeting` hits it. `sizes` are
         the features' magnitudes, of shape (d,).
         """
-        slack = self.equalities * _WIDER * (np.abs(self.A) @ sizes + np.abs(self.b))
+        slack = np.zeros(len(self.b))
+        for row in self.equalities:
+            a, b = self.A[row], self.b[row]
+            pair = ((a == self.A).all(axis=1) & (self.b == b)) | ((-a == self.A).all(axis=1) & (self.b == -b))
+            slack[pair] = _WIDER * (np.abs(a) @ sizes + abs(b))
         return [HalfSpace(-a, b) for a, b in zip(self.A, self.b + slack, strict=True)]
 
-    def met(self, z: Floats, x: Floats, lower: Floats, upper: Floats) -> Floats:
-        """Return z moved by last digits of one changed feature for each equality that it just misses."""
-        z = z.copy()
-        for a, b in zip(self.A[self.equalities], self.b[self.equalities], strict=True):
-            for k in sorted(np.flatnonzero((z != x) & (a != 0)), key=lambda k: abs(a[k] * z[k])):
-                start = z[k]
+    def meeting(self, z: Floats, x: Floats, lower: Floats, upper: Floats) -> Iterator[Floats]:
+        """Yield z moved by last digits, of one feature per equality, so that it meets all of them.
+
+        Features that change anyway come first.
+        """
+        A, b = self.A[self.equalities], self.b[self.equalities]
+        ways = [sorted(np.flatnonzero(a), key=lambda k: z[k] == x[k]) for a in A]
+        for chosen in islice(product(*ways), _WAYS):
+            point = z.copy()
+            for k, a, right in zip(chosen, A, b, strict=True):
                 for _ in range(4):
-                    missing = b - (z * a).sum()
-                    if missing == 0:
-                        break
-                    z[k] = min(max(z[k] + missing / a[k], lower[k]), upper[k])
-                if (z * a).sum() == b:
-                    break
-                z[k] = start
-        return z
+                    moved = float(point[k] + (right - (point * a).sum()) / a[k])
+                    point[k] = min(max(moved, lower[k]), upper[k])
+            if self.linear(point[None])[0]:
+                yield point
 
     def groups(self) -> list[str]:
         """Return the names of the requirements that could be dropped to make an answer possible."""

@@ -130,6 +130,14 @@ def nearest(union: Any, *arguments: Any) -> Found:
     return nearest_points(union, *arguments) if isinstance(union, Cells) else union.nearest(*arguments)
 
 
+def _on_equalities(
+    option: Certainty, theta: float, required: Requirements, z: Floats, x: Floats, low: Floats, high: Floats
+) -> Floats:
+    """Return z moved by last digits until it meets the equalities and is valid, or z itself if that fails."""
+    moved = required.meeting(z, x, low, high)
+    return next((point for point in moved if is_valid(option, theta, required, point[None])[0]), z)
+
+
 def _climb(
     option: Certainty,
     theta: float,
@@ -153,9 +161,9 @@ def _climb(
         reached = found.distances < np.inf
         points = np.minimum(np.maximum(begin + found.deltas, low), high)
         points[~reached] = begin[~reached]
-        if required.equalities.any():
+        if len(required.equalities):
             for i in np.flatnonzero(reached):
-                points[i] = required.met(points[i], x[i], low[i], high[i])
+                points[i] = _on_equalities(option, theta, required, points[i], x[i], low[i], high[i])
         certainty, labels, passed = judge(option, theta, required, points)
         passed &= reached
         if ladder is _FORGIVING and isinstance(union, Cells):
