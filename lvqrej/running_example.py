@@ -22,7 +22,7 @@ class RunningExample:
     Attributes
     ----------
     X : array of shape (178, 2)
-        Flavanoids and colour intensity of Wine, standardized.
+        Flavanoids and colour intensity of Wine, standardised.
     y : array of shape (178,)
         The cultivar, "A", "B" or "C".
     feature_names : list of str

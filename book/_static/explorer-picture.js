@@ -272,7 +272,7 @@
         pen.fillRect(Math.round(x), plot.y + plot.h, 1, 5);
         pen.fillText(String(t).replace("-", "−"), x, plot.y + plot.h + 18);
       }
-      pen.fillText(`${data.features[0]} (standardized)`, plot.x + plot.w / 2, plot.y + plot.h + 37);
+      pen.fillText(`${data.features[0]} (standardised)`, plot.x + plot.w / 2, plot.y + plot.h + 37);
       pen.textAlign = "right";
       for (let t = Math.ceil(limits[1][0]); t <= limits[1][1]; t++) {
         const [, y] = px([0, t]);
@@ -283,7 +283,7 @@
       pen.translate(14, plot.y + plot.h / 2);
       pen.rotate(-Math.PI / 2);
       pen.textAlign = "center";
-      pen.fillText(`${data.features[1]} (standardized)`, 0, 0);
+      pen.fillText(`${data.features[1]} (standardised)`, 0, 0);
       pen.restore();
     }
 
