@@ -91,7 +91,7 @@ class PrototypeCertainty(Certainty):
     def _rule(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         """Return r(x), 0 where p+ has a twin of another class: then d- = d+, up to rounding."""
         certainty = self._of(plus, minus, d_plus, d_minus)
-        if self._doubles.any():
+        if self._doubles is not None:
             certainty[self._doubles[plus]] = 0.0
         return certainty
 
@@ -109,9 +109,10 @@ class PrototypeCertainty(Certainty):
         return separations(self.model.prototypes, self.model._Lt) == 0
 
     @cached_property
-    def _doubles(self) -> NDArray[np.bool_]:
-        """Which prototypes coincide with one of another class, of shape (m,)."""
-        return (self._twins & (self.model.class_index != self.model.class_index[:, None])).any(axis=1)
+    def _doubles(self) -> NDArray[np.bool_] | None:
+        """Which prototypes coincide with one of another class, of shape (m,); None if none does."""
+        doubles = (self._twins & (self.model.class_index != self.model.class_index[:, None])).any(axis=1)
+        return doubles if doubles.any() else None
 
     def _pack(self, kept: NDArray[np.bool_], plus: NDArray[np.intp], **rows: Any) -> Cells:
         """Pack a table of constraints, one row of the table per cell; `kept` says which entries exist."""

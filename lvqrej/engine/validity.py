@@ -58,13 +58,16 @@ def valid_answers(option: Certainty, theta: float, union: Any, required: Require
     state.found[own], state.paths[own] = True, ACCEPTED
     pending = np.flatnonzero(possible & ~own)
     _climb(option, theta, union, required, X, start, lower, upper, pending, _LADDER, state)
+    rest = pending[_is_loose(state)[pending]]
     if isinstance(union, Cells):
-        loose = pending[state.found[pending] & _is_loose(state)[pending]]
-        _climb(option, theta, union, required, X, start, lower, upper, loose, _CLOSER, state)
-    missed = pending[~state.found[pending]]
+        _climb(
+            option, theta, union, required, X, start, lower, upper, rest[state.found[rest]], _CLOSER, state
+        )
+    missed = rest[~state.found[rest]]
     _climb(option, theta, union, required, X, start, lower, upper, missed, _FORGIVING, state)
-    for i in pending[_is_loose(state)[pending]] if isinstance(union, Cells) else ():
-        _settle_on_a_site(option, theta, union, required, X, lower, upper, i, state)
+    if isinstance(union, Cells):
+        for i in rest[_is_loose(state)[rest]]:
+            _settle_on_a_site(option, theta, union, required, X, lower, upper, i, state)
     state.bounds[~state.found] = np.inf
     return state
 
@@ -161,7 +164,7 @@ def _climb(
         reached = found.distances < np.inf
         points = np.minimum(np.maximum(begin + found.deltas, low), high)
         points[~reached] = begin[~reached]
-        if len(required.equalities):
+        if len(required.b) and len(required.equalities):
             for i in np.flatnonzero(reached):
                 points[i] = _on_equalities(option, theta, required, points[i], x[i], low[i], high[i])
         certainty, labels, passed = judge(option, theta, required, points)
