@@ -221,9 +221,9 @@ def test_a_less_sensitive_knee_may_not_be_found():
 
 
 def test_a_large_curve_takes_memory_in_proportion():
-    """Comparing each sample with each would take 100 GB; time is measured in `benchmarks/growth.py`."""
+    """Comparing each sample with each would take 10 GB; time is measured in `benchmarks/growth.py`."""
     rng = np.random.default_rng(2)
-    n = 320_000
+    n = 100_000
     certainty, correct = rng.uniform(size=n), rng.uniform(size=n) < 0.9
     tracemalloc.start()
     curve = accuracy_reject_curve(certainty, correct)

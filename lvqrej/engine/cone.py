@@ -95,23 +95,24 @@ def cone_projection(program: Program) -> tuple[int, Floats, Floats, float]:
 
 
 def _attempt(program: Program, wide: bool) -> tuple[bool, int, Floats, Floats, float]:
-    """Solve and polish; return whether the answer is sure to be the last word, and the answer."""
-    status, beta, lam = _clarabel(program, wide)
+    """Solve and polish; return whether another attempt would be of no use, and the answer."""
+    status, beta, lam, done = _clarabel(program, wide)
     bound = program.bound(program.images(beta), lam)
     if status == INFEASIBLE:
         least = _least(program, lam)
         return True, status, beta, lam, max(bound, program.bound(program.images(least), lam))
     polished = polish(program, beta, lam)
     if polished is None:
-        return False, status, beta, lam, bound
+        return done, status, beta, lam, bound
     beta, lam = polished
     return True, SOLVED, beta, lam, max(bound, program.bound(program.images(beta), lam))
 
 
-def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats]:
-    """Solve the cone program; on INFEASIBLE the multipliers are the ray that proves it.
+def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats, bool]:
+    """Solve the cone program; return status, changes, multipliers, and whether the solver is content.
 
-    Images are measured in units of the balls or, if `wide`, of the way to the farthest constraint.
+    On INFEASIBLE the multipliers are the ray that proves it. Images are measured in units of the balls or, if
+    `wide`, of the way to the farthest constraint.
     """
     import clarabel
 
@@ -119,7 +120,7 @@ def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats]:
     up, down = np.flatnonzero(hi > 0), np.flatnonzero(lo < 0)
     if len(up) + len(down) == 0:
         # Nothing may move: any violated constraint alone is the proof.
-        return INFEASIBLE, np.zeros(d), (program.values(np.zeros(d)) > 0).astype(float)
+        return INFEASIBLE, np.zeros(d), (program.values(np.zeros(d)) > 0).astype(float), True
     rate = np.maximum(
         program.q[:, up].max(axis=1, initial=0.0), (-program.q[:, down]).max(axis=1, initial=0.0)
     )
@@ -202,14 +203,15 @@ def _clarabel(program: Program, wide: bool) -> tuple[int, Floats, Floats]:
     multipliers = multipliers / largest / norms
     ray = multipliers / (multipliers.max(initial=0.0) or 1.0)  # the certificate is free of its scale
     if "Infeasible" in str(solution.status):
-        return INFEASIBLE, np.zeros(d), ray
+        return INFEASIBLE, np.zeros(d), ray, True
     # A step that is smaller than the multiplier of "not below zero" is a zero that the solver never reaches.
     step, multiplier = np.array(solution.x)[:steps], np.array(solution.z)[equalities : equalities + steps]
     beta = direction @ np.where(step > multiplier, step, 0.0) * unit
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
-        return UNRESOLVED, np.zeros(d), ray
+        return UNRESOLVED, np.zeros(d), ray, False
     scale = largest * unit
-    return SOLVED, np.clip(beta, lo, hi), multipliers * scale if scale < _HUGE else ray
+    lam = multipliers * scale if scale < _HUGE else ray
+    return SOLVED, np.clip(beta, lo, hi), lam, str(solution.status) == "Solved"
 
 
 def _least(program: Program, lam: Floats) -> Floats:
