@@ -195,8 +195,9 @@ def test_linear_constraints_leave_no_gap(seed):
     X = 2 * rng.normal(size=(3, d)) * scale
     result = explain(option, theta, X, weights=1 / scale, constraints=(A, b), on_infeasible="skip")
     assert (result.gaps < 1e-6).all()
-    assert option.accepts(result.counterfactuals[result.found], theta).all() if result.found.any() else True
-    assert ((result.counterfactuals[result.found][:, None] * A).sum(axis=2) <= b).all()
+    for point in result.counterfactuals[result.found]:
+        assert option.accepts(point[None], theta)[0]
+        assert ((point * A).sum(axis=1) <= b).all()
 
 
 @pytest.mark.parametrize("make", OPTIONS)
