@@ -1,13 +1,11 @@
 # Two commands matter: `make book` and `make test`. Each makes the environment first, once.
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGE := lvqrej
-CODE := $(PACKAGE) tests benchmarks book/_ext
+CODE := lvqrej companion tests benchmarks book/_ext
 NOTEBOOKS := $(wildcard notebooks/*.md)
 # Cells are read in a column of about 76 characters.
 CELL_FORMAT := --line-length 76
 SITE := _build/html/index.html
-LOOPS := _build/compiled
 
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
 export OMP_NUM_THREADS = 1
@@ -19,14 +17,11 @@ export OPENBLAS_NUM_THREADS = 1
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-book: $(LOOPS) ## execute every notebook, build the site, print its path
+book: env ## execute every notebook, build the site, print its path
 	$(BIN)/jupyter-book build . --warningiserror --keep-going
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-# Compiling uses one core; the other one reads the sources.
-test: ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
-	$(MAKE) --jobs 2 lint $(LOOPS)
-	$(MAKE) unit notebooks site
+test: lint unit notebooks site ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
 
 lint: env _build/notebooks/made
 	$(BIN)/ruff check $(CODE) _build/notebooks
@@ -34,32 +29,20 @@ lint: env _build/notebooks/made
 	$(BIN)/ruff format --check $(CELL_FORMAT) _build/notebooks
 	$(BIN)/mypy
 
-# Compiled loops are invisible to the coverage tool, so the tests of what they do run a second time uncompiled.
-UNCOMPILED := test_cells.py test_projection.py test_prototypes.py test_thresholds.py test_branching.py test_probabilistic.py \
-  $(addprefix test_probabilistic_cells.py::test_,leaving_one_ball_goes_along_one_feature a_further_ball_narrows_the_set \
-  a_target_below_one_half_has_to_be_the_most_probable twins_have_a_score_of_zero)
-unit: $(LOOPS)
-	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0 --doctest-modules $(PACKAGE) tests --ignore tests/site --ignore tests/binder --durations 10
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report= --cov-fail-under=0 $(addprefix tests/,$(UNCOMPILED))
-	$(BIN)/coverage report
+unit: env
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --ignore tests/binder --durations 10
 
-notebooks: $(LOOPS) _build/notebooks/made
+notebooks: env _build/notebooks/made
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout 60 --durations 10 -p no:cacheprovider -W default _build/notebooks
 
 site: book
-	$(BIN)/python -m pytest -n 2 tests/site --durations 5
+	$(BIN)/python -m pytest -n 2 tests/book/site --durations 5
 
 _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	@rm -rf _build/notebooks && mkdir -p _build/notebooks
 	$(BIN)/python -c 'import jupytext, pathlib; [jupytext.write(jupytext.read(source), \
 	  pathlib.Path("_build/notebooks", source.stem + ".ipynb")) for source in map(pathlib.Path, "$(NOTEBOOKS)".split())]'
 	@touch $@
-
-# Loops are compiled once, two to three minutes, before anything that is timed.
-$(LOOPS): .venv/installed $(wildcard $(PACKAGE)/*.py $(PACKAGE)/*/*.py)
-	$(BIN)/python -m $(PACKAGE).warm
-	@mkdir -p $(@D) && touch $@
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
@@ -79,18 +62,18 @@ bench: env ## measure speed, side by side, as ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 # The site's own exports lie in _build/html/figures; these need no site.
-figures: $(LOOPS) ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
+figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
 	$(BIN)/python book/_ext/regenerate.py $(CHAPTER)
 
-check-figures: $(LOOPS) ## make the figures again and compare with the run before: the same bytes
+check-figures: env ## make the figures again and compare with the run before: the same bytes
 	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
-print: $(LOOPS) ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
+print: env ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
 	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going
 	$(BIN)/python book/_ext/print_book.py _build/singlehtml _build/explaining-rejects.pdf
 
 reproduce: env ## the paper's experiments, about an hour; resumes after an interruption
-	$(BIN)/python -m lvqrej.reproduce --jobs 2
+	$(BIN)/python -m companion.reproduce --jobs 2
 
 soak: env ## 100,000 random counterfactuals with a summary
 	$(BIN)/python tests/soak.py --cases 100000

@@ -1,7 +1,7 @@
 """How much faster than published? Ratios measured side by side in one run, on one thread.
 
 Run as ``OMP_NUM_THREADS=1 python benchmarks/counterfactuals.py``; writes tidy tables to book/results/. The
-published method is one CVXPY program per prototype, solved by SCS with a margin of 0.1 (`lvqrej.baselines`).
+published method (`companion.baselines`) is one CVXPY program per prototype, by SCS with a margin of 0.1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,8 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import StandardScaler
 
-from lvqrej.baselines import printed_decision_distance, printed_relative_similarity
-from lvqrej.certainty import DecisionDistance, RelativeSimilarity
-from lvqrej.counterfactual import explain
-from lvqrej.lvq import GMLVQ
-from lvqrej.prototypes import PrototypeModel
+from companion.baselines import printed_decision_distance, printed_relative_similarity
+from lvqrej import GMLVQ, DecisionDistance, PrototypeModel, RelativeSimilarity, explain
 
 RESULTS = Path(__file__).parents[1] / "book" / "results"
 OPTIONS = {
@@ -148,7 +145,7 @@ def throughput() -> pd.DataFrame:
 
 
 def latency() -> pd.DataFrame:
-    """Time (of the processor) of import, first call and what training needs, in a fresh process, warm."""
+    """Time (of the processor) of import, first call and what training needs, in a fresh process."""
     program = (
         "import time; now = time.process_time; a = now();"
         "from lvqrej import PrototypeModel, RelativeSimilarity, explain; b = now();"

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from lvqrej.counterfactual import explain
-from lvqrej.study.deviations import OPTIONS, Deviations
-from lvqrej.study.protocol import FoldFits
-from lvqrej.study.runner import peak_megabytes
-from lvqrej.study.synthetic import t21_synthetic
+from companion.deviations import OPTIONS, Deviations
+from companion.protocol import FoldFits
+from companion.runner import peak_megabytes
+from companion.synthetic import t21_synthetic
+from lvqrej import explain
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_growth.csv"
 ROWS = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
@@ -59,7 +59,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="up to 20,000 rows; writes no file")
     quick = parser.parse_args().quick
     threadpool_limits(1)
-    list(measured(1_500))  # compile before the clock starts
+    list(measured(1_500))  # load everything before the clock starts
     table = pd.DataFrame([row for n in ROWS[: 3 if quick else None] for row in measured(n)])
     print(table.to_string(index=False, float_format="%.4g"))
     total = table.assign(

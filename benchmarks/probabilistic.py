@@ -20,12 +20,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from lvqrej.baselines import nearest_accepted
-from lvqrej.baselines_convex import convex_probabilistic
-from lvqrej.baselines_direct import smooth_direct
-from lvqrej.counterfactual import explain
-from lvqrej.lvq import GMLVQ
-from lvqrej.probabilistic import ProbabilisticCertainty
+from companion.baselines import nearest_accepted
+from companion.baselines_convex import convex_probabilistic
+from companion.baselines_direct import smooth_direct
+from lvqrej import GMLVQ, ProbabilisticCertainty, explain
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_probabilistic.csv"
 DATA = {"Wine": load_wine, "Iris": load_iris, "Breast Cancer": load_breast_cancer, "Digits": load_digits}
@@ -49,7 +47,7 @@ def timed_batch(option, theta, samples):
 
 
 def timed(method, samples):
-    """Return processor seconds per sample and the answers; a first call, to compile, is not counted."""
+    """Return processor seconds per sample and the answers; a first call, which loads, is not counted."""
     method(samples[0])
     start = time.process_time()
     answers = [method(x) for x in samples]

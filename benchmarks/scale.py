@@ -1,7 +1,7 @@
 """A million rejects on one machine: throughput, memory and size of the files, streamed part by part.
 
 Run as ``nice python benchmarks/scale.py``; writes book/results/benchmark_scale.csv. The data is synthetic:
-rows of the stand-in for T21 (`lvqrej.study.synthetic`), drawn block by block, half of them rejected.
+rows of the stand-in for T21 (`companion.synthetic`), drawn block by block, half of them rejected.
 Each measurement is a process of its own with its own peak of memory. Times are of the processor, all
 processes together and from their start, so that other load hardly counts; drawing the rows is not in them.
 `--quick` streams a hundredth and writes no file.
@@ -23,12 +23,10 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lvqrej.certainty import DecisionDistance, RelativeSimilarity
-from lvqrej.lvq import GMLVQ
-from lvqrej.prototypes import PrototypeModel
-from lvqrej.scale import explain_stream
-from lvqrej.study.runner import peak_megabytes
-from lvqrej.study.synthetic import t21_synthetic
+from companion.runner import peak_megabytes
+from companion.synthetic import t21_synthetic
+from lvqrej import GMLVQ, DecisionDistance, PrototypeModel, RelativeSimilarity
+from lvqrej.stream import explain_stream
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_scale.csv"
 OPTIONS = {"relative similarity": RelativeSimilarity, "decision distance": DecisionDistance}

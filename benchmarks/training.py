@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_lvq import GlvqModel, GmlvqModel
 from threadpoolctl import threadpool_limits
 
-from lvqrej.lvq import GLVQ, GMLVQ
+from lvqrej import GLVQ, GMLVQ
 
 RESULTS = Path(__file__).parents[1] / "book" / "results" / "benchmark_training.csv"
 PAIRS = {"GLVQ": (GLVQ, GlvqModel), "GMLVQ": (GMLVQ, GmlvqModel)}
@@ -141,7 +141,7 @@ def main():
     quick = parser.parse_args().quick
     threadpool_limits(1)  # one thread for both packages
     repair_sklearn_lvq()
-    for model in (GLVQ(), GMLVQ()):  # compile before the clock starts
+    for model in (GLVQ(), GMLVQ()):  # load everything before the clock starts
         model.fit(*synthetic(100))
     against, scaling = pd.DataFrame(compare(quick)), pd.DataFrame(scale(quick))
     print(against.drop(columns="part").to_string(index=False, float_format="%.4g"))

@@ -1,83 +1,198 @@
-"""Unions of convex cells, packed as arrays: what an accepted set is made of.
+"""The accepted set as a union of convex cells, and what every accepted set can be asked.
 
-Every constraint has the same form, with two *sites* a and b (points) and numbers alpha >= beta >= 0:
+A cell is an intersection of constraints of one form, with two points a and b and numbers alpha >= beta >= 0:
 
     f(x) = alpha |L (x - a)|^2 - beta |L (x - b)|^2 + gamma <= 0
 
-It is a ball if alpha > beta (an Apollonius ball if both are positive), a half-space if alpha = beta. The two
-site distances are what a certainty compares, so f is as accurate as the certainty itself, and it stays
+It is a ball if alpha > beta (an Apollonius ball if both are positive) and a half-space if alpha = beta. The
+two distances are what a certainty compares, so f is as accurate as the certainty itself, and it stays
 stable where a ball grows into a half-space and its centre runs off to infinity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple, overload
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.engine.shapes import Ball, Cell, HalfSpace
+from lvqrej.solvers.search import ACCEPTED, CONE, NONE, PATHS, START, Constraints, Nearest, search
+from lvqrej.validation import check_number, check_samples
 
-__all__ = ["Ball", "Cell", "Cells", "HalfSpace", "Packed", "join_cells"]
+__all__ = [
+    "ACCEPTED",
+    "CONE",
+    "NONE",
+    "PATHS",
+    "START",
+    "AcceptedSet",
+    "Ball",
+    "Cell",
+    "Cells",
+    "HalfSpace",
+    "Nearest",
+    "corners",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
-class Packed(NamedTuple):
-    """The arrays of `Cells`, as compiled loops read them."""
-
-    metrics: Floats  # (M, k, d), padded with rows of zeros
-    sites: Floats  # (S, d)
-    site_metric: Ints  # (S,)
-    normals: Floats  # (N, d): gradient of -f for flat constraints
-    near: Ints  # (c,) site a, -1 for a plain half-space
-    far: Ints  # (c,) site b, -1 if beta = 0
-    alpha: Floats  # (c,)
-    beta: Floats  # (c,)
-    gamma: Floats  # (c,)
-    normal: Ints  # (c,) row of `normals` if flat, else -1
-    facet: NDArray[np.bool_]  # (c,) a boundary that may be shared with another cell
-    start: Ints  # (cells + 1,) the constraints of cell i are start[i]:start[i + 1]
+#: With more features in error than this, balls are tightened by a bound instead of at every corner.
+MOST_CORNERS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Cells(Sequence[Cell]):
+class Ball:
+    """The set |L (x - centre)| <= radius; a cylinder or an ellipsoid, depending on L.
+
+    Parameters
+    ----------
+    centre : array-like of shape (d,)
+    radius : float
+        At least 0.
+    L : array-like of shape (k, d), optional
+        The metric; the identity if None.
+
+    Examples
+    --------
+    >>> ball = Ball([0, 0], 5)
+    >>> ball.excess(np.array([[3, 4], [6, 8]]))
+    array([0., 5.])
+    """
+
+    centre: Floats
+    radius: float
+    L: Floats = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        centre = check_samples(np.atleast_2d(self.centre), name="centre")[0]
+        object.__setattr__(self, "centre", centre)
+        object.__setattr__(self, "radius", check_number(self.radius, "radius", low=0))
+        metric = np.eye(len(centre)) if self.L is None else check_samples(self.L, len(centre), name="L")
+        object.__setattr__(self, "L", metric)
+
+    def excess(self, X: Floats) -> Floats:
+        """Return |L (x - centre)| - radius, of shape (n,): at most 0 inside."""
+        return np.linalg.norm((X - self.centre) @ self.L.T, axis=1) - self.radius
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSpace:
+    """The set normal'x + offset >= 0.
+
+    Examples
+    --------
+    >>> HalfSpace([1, 0], -2).excess(np.array([[3, 4], [1, 0]]))
+    array([-1.,  1.])
+    """
+
+    normal: Floats
+    offset: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "normal", check_samples(np.atleast_2d(self.normal), name="normal")[0])
+        object.__setattr__(self, "offset", check_number(self.offset, "offset"))
+
+    def excess(self, X: Floats) -> Floats:
+        """Return -(normal'x + offset), of shape (n,): at most 0 inside."""
+        return -(X @ self.normal + self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """An intersection of balls and half-spaces, all of whose points are accepted with one label.
+
+    `label` is the index of the class among the option's classes, `name` says in words what the cell is.
+
+    Examples
+    --------
+    >>> cell = Cell(balls=(Ball([0, 0], 1),), half_spaces=(HalfSpace([1, 0], 0),))
+    >>> cell.contains(np.array([[0.5, 0], [-0.5, 0], [2, 0]]))
+    array([ True, False, False])
+    """
+
+    balls: tuple[Ball, ...] = ()
+    half_spaces: tuple[HalfSpace, ...] = ()
+    label: int = 0
+    name: str = ""
+
+    def contains(self, X: Floats, tolerance: float = 0.0) -> NDArray[np.bool_]:
+        """Return whether each sample lies in the cell, of shape (n,)."""
+        pieces: list[Ball | HalfSpace] = [*self.balls, *self.half_spaces]
+        inside = np.ones(len(X), dtype=bool)
+        for piece in pieces:
+            inside &= piece.excess(X) <= tolerance
+        return inside
+
+
+class AcceptedSet(Protocol):
+    """The inputs that a reject option accepts at one threshold: what `option.cells(theta)` returns.
+
+    `Cells` is one, the probabilistic certainty has another; whoever asks does not need to know which.
+    """
+
+    @property
+    def gap(self) -> float:
+        """The relative gap that the search aims at."""
+
+    def with_label(self, label: int) -> AcceptedSet:
+        """Return the part accepted as the class of this index."""
+
+    def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> AcceptedSet:
+        """Return the set cut by further balls and half-spaces (only the part of one class, if given)."""
+
+    def nearest(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float) -> Nearest:
+        """Find the nearest points with lower <= x <= upper (which hold X), aiming inside by `margin`.
+
+        `margin` is relative to the sizes of a constraint's terms; the bounds are those of the set as it is.
+        """
+
+    def active(self, cell: int, x: Floats) -> list[str]:
+        """Say in words which constraints of a cell are tight at x."""
+
+    def tightened(self, errors: Floats, around: Floats) -> AcceptedSet:
+        """Return a set whose points stay in one cell when each feature k is off by up to errors[k].
+
+        Where there is a continuum of cells, that around the point `around` is taken.
+        """
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cells(Constraints, Sequence[Cell]):
     """A union of cells, as arrays; `cells[i]` is a readable `Cell`.
 
-    A constraint is f(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0 or, of a plain
-    half-space, f(x) = gamma - plain'x <= 0.
+    Constraint j is f_j(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0 or, for a plain
+    half-space, gamma - plain'x <= 0.
 
     Parameters
     ----------
     metrics : ndarray of shape (M, k, d)
-    sites : ndarray of shape (S, d)
-        The points the constraints compare.
-    site_metric : ndarray of shape (S,)
+        Of fewer rows, padded with zeros.
+    points : ndarray of shape (S, d)
+        What the constraints compare: prototypes, centres.
+    point_metric : ndarray of shape (S,)
         The metric each is measured in, by its index.
     near : ndarray of shape (c,)
-        The site of the first distance, by its index; -1 for a plain half-space.
+        The point of the first distance, by its index; -1 for a plain half-space.
     far : ndarray of shape (c,)
-        The site of the second distance, by its index, -1 if beta = 0; for a plain half-space, its row of
-        `plain`.
+        The point of the second distance (any if beta = 0); for a plain half-space its row of `plain`.
     alpha : ndarray of shape (c,)
         The factor of the first squared distance.
     beta : ndarray of shape (c,)
         The factor of the second squared distance.
     gamma : ndarray of shape (c,)
         The constant.
-    start : ndarray of shape (cells + 1,)
+    rows : ndarray of shape (cells, r)
+        The constraints of each cell, by their index; padded with -1.
     labels : ndarray of shape (cells,)
     plain : ndarray of shape (N, d), optional
         Normals of the plain half-spaces.
-    facet : ndarray of shape (c,), optional
-        Whether a constraint only separates this cell from a neighbour that may accept as well.
-    site_names : list of str, optional
-        What to call the sites.
-    names : list of str, optional
+    point_names : sequence of str, optional
+        What to call the points.
+    names : sequence of str, optional
         What to call the cells.
 
     Examples
@@ -87,20 +202,14 @@ class Cells(Sequence[Cell]):
     (1, 2, 1.0)
     """
 
-    metrics: Floats
-    sites: Floats
-    site_metric: Ints
-    near: Ints
-    far: Ints
-    alpha: Floats
-    beta: Floats
-    gamma: Floats
-    start: Ints
     labels: Ints
-    plain: Floats | None = None
-    facet: NDArray[np.bool_] | None = None
-    site_names: Sequence[str] = field(default=())
+    point_names: Sequence[str] = field(default=())
     names: Sequence[str] = field(default=())
+
+    @property
+    def gap(self) -> float:
+        """0: the search is exact."""
+        return 0.0
 
     @staticmethod
     def of(cells: Sequence[Cell]) -> Cells:
@@ -108,31 +217,32 @@ class Cells(Sequence[Cell]):
         metrics: dict[int, Floats] = {}
         centres: list[Floats] = []
         plain: list[Floats] = []
-        rows: list[tuple[int, int, float, float, float]] = []
-        site_metric: list[int] = []
-        start = [0]
+        table: list[tuple[int, int, float, float, float]] = []
+        point_metric: list[int] = []
+        rows: list[list[int]] = []
         for cell in cells:
+            first = len(table)
             for ball in cell.balls:
                 metrics.setdefault(id(ball.L), ball.L)
-                site_metric.append(list(metrics).index(id(ball.L)))
-                rows.append((len(centres), -1, 1.0, 0.0, -ball.radius * ball.radius))
+                point_metric.append(list(metrics).index(id(ball.L)))
+                table.append((len(centres), len(centres), 1.0, 0.0, -ball.radius * ball.radius))
                 centres.append(ball.centre)
             for half_space in cell.half_spaces:
-                rows.append((-1, len(plain), 0.0, 0.0, -half_space.offset))
+                table.append((-1, len(plain), 0.0, 0.0, -half_space.offset))
                 plain.append(half_space.normal)
-            start.append(len(rows))
+            rows.append(list(range(first, len(table))))
         d = len((centres or plain or [np.zeros(1)])[0])
-        table = np.array(rows, dtype=float).reshape(-1, 5)
+        numbers = np.array(table, dtype=float).reshape(-1, 5)
         return Cells(
-            metrics=_stack(list(metrics.values()), d),
-            sites=np.array(centres, dtype=float).reshape(-1, d),
-            site_metric=np.array(site_metric, dtype=np.int64),
-            near=table[:, 0].astype(np.int64),
-            far=table[:, 1].astype(np.int64),
-            alpha=table[:, 2].copy(),
-            beta=table[:, 3].copy(),
-            gamma=table[:, 4].copy(),
-            start=np.array(start, dtype=np.int64),
+            metrics=stacked(list(metrics.values()), d),
+            points=np.array(centres, dtype=float).reshape(-1, d),
+            point_metric=np.array(point_metric, dtype=np.int64),
+            near=numbers[:, 0].astype(np.int64),
+            far=numbers[:, 1].astype(np.int64),
+            alpha=numbers[:, 2].copy(),
+            beta=numbers[:, 3].copy(),
+            gamma=numbers[:, 4].copy(),
+            rows=padded(rows),
             labels=np.array([cell.label for cell in cells], dtype=np.int64),
             plain=np.array(plain, dtype=float).reshape(-1, d),
             names=[cell.name for cell in cells],
@@ -142,199 +252,189 @@ class Cells(Sequence[Cell]):
         return len(self.labels)
 
     def __iter__(self) -> Iterator[Cell]:
-        return (self._readable(i) for i in range(len(self)))
+        return (self[i] for i in range(len(self)))
 
-    @overload
-    def __getitem__(self, index: int) -> Cell: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self._readable(i) for i in range(*index.indices(len(self)))]
+            return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"cell {index} of {len(self)}")
-        return self._readable(index % len(self))
-
-    def _readable(self, index: int) -> Cell:
-        rows = range(self.start[index], self.start[index + 1])
-        pieces = [self.piece(j) for j in rows]
+        i = int(index) % len(self)
+        pieces = [self._piece(j) for j in self.rows[i] if j >= 0]
         return Cell(
             balls=tuple(piece for piece in pieces if isinstance(piece, Ball)),
             half_spaces=tuple(piece for piece in pieces if isinstance(piece, HalfSpace)),
-            label=int(self.labels[index]),
-            name=self.names[index] if len(self.names) else f"cell {index}",
+            label=int(self.labels[i]),
+            name=self.names[i] if len(self.names) else f"cell {i}",
         )
 
-    def piece(self, j: int) -> Ball | HalfSpace:
-        """Return constraint j as a ball or a half-space."""
+    def _piece(self, j: int) -> Ball | HalfSpace:
         alpha, beta, gamma = self.alpha[j], self.beta[j], self.gamma[j]
-        if alpha == beta:
-            k = self.packed.normal[j]
-            normal = self.packed.normals[k]
+        if self.flat[j]:
+            normal = self.normals[0][self.normals[2][j]]
             if self.near[j] < 0:
                 return HalfSpace(normal, -gamma)
-            middle = (self.sites[self.near[j]] + self.sites[self.far[j]]) / 2
+            middle = (self.points[self.near[j]] + self.points[self.far[j]]) / 2
             return HalfSpace(normal, -float(normal @ middle) - gamma)
-        a = self.sites[self.near[j]]
-        b = self.sites[self.far[j]] if beta > 0 else a
-        L = self.metrics[self.site_metric[self.near[j]]]
+        a, b = self.points[self.near[j]], self.points[self.far[j]]
+        L = self.metrics[self.point_metric[self.near[j]]]
         between = L @ (a - b)
         squared = alpha * beta / (alpha - beta) ** 2 * float(between @ between) - gamma / (alpha - beta)
         return Ball(a + beta / (alpha - beta) * (a - b), float(np.sqrt(max(squared, 0.0))), L)
 
-    def describe(self, j: int) -> str:
-        """Say in words what constraint j asks for."""
-        if self.near[j] < 0 or not len(self.site_names):
-            return "a half-space" if self.alpha[j] == self.beta[j] else "a ball"
-        if self.beta[j] == 0:
-            return f"near {self.site_names[self.near[j]]}"
-        enough = " by enough" if self.alpha[j] > self.beta[j] or self.gamma[j] > 0 else ""
-        return f"nearer to {self.site_names[self.near[j]]} than to {self.site_names[self.far[j]]}{enough}"
+    def nearest(
+        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
+    ) -> Nearest:
+        """Find for each row of X the nearest point of the union, in weighted l1; see `AcceptedSet`.
+
+        >>> cells = Cells.of([Cell(balls=(Ball([3, 1], 1),))])
+        >>> free = np.full((1, 2), np.inf)
+        >>> cells.nearest(np.zeros((1, 2)), np.ones(2), -free, free).changes.round(4)
+        array([[2.2929, 0.2929]])
+        """
+        return search(self, X, weights, lower, upper, margin)
 
     def active(self, cell: int, x: Floats, tolerance: float = 1e-7) -> list[str]:
         """Say in words which constraints of a cell are tight at x, relative to the sizes of their terms."""
         tight = []
-        for j in range(self.start[cell], self.start[cell + 1]):
+        for j in self.rows[cell][self.rows[cell] >= 0]:
             if self.near[j] < 0:
-                normal = self.packed.normals[self.packed.normal[j]]
-                value, size = self.gamma[j] - normal @ x, abs(self.gamma[j]) + np.abs(normal) @ np.abs(x)
+                terms = self.normals[0][self.normals[2][j]] * x
+                value, size = self.gamma[j] - terms.sum(), abs(self.gamma[j]) + np.abs(terms).sum()
             else:
-                L = self.metrics[self.site_metric[self.near[j]]]
-                near, far = L @ (self.sites[self.near[j]] - x), L @ (self.sites[self.far[j]] - x)
-                terms = self.alpha[j] * (near @ near), self.beta[j] * (far @ far), self.gamma[j]
-                value, size = terms[0] - terms[1] + terms[2], terms[0] + terms[1] + abs(terms[2])
+                L = self.metrics[self.point_metric[self.near[j]]]
+                near, far = (L @ (self.points[p] - x) for p in (self.near[j], self.far[j]))
+                parts = self.alpha[j] * (near @ near), self.beta[j] * (far @ far), self.gamma[j]
+                value, size = parts[0] - parts[1] + parts[2], parts[0] + parts[1] + abs(parts[2])
             if value >= -tolerance * size:
-                tight.append(self.describe(j))
+                tight.append(self._words(j))
         return tight
 
-    def snapped(self, cells: Ints, points: Floats, start: Floats) -> Floats:
-        """Return the points with features that almost agree with the cell's first near site set to it.
-
-        A cell of radius 0 is a single point, which only its own digits meet.
-        """
-        first = self.start[cells]
-        sites = self.sites[self.near[first]] if len(self.sites) else points
-        moved = np.abs(points - start)
-        near = np.abs(points - sites) <= 1e-5 * moved.max(axis=1, keepdims=True)
-        return np.where(near & (moved > 0), sites, points)
+    def _words(self, j: int) -> str:
+        if self.near[j] < 0 or not len(self.point_names):
+            return "a half-space" if self.flat[j] else "a ball"
+        if self.beta[j] == 0:
+            return f"near {self.point_names[self.near[j]]}"
+        enough = " by enough" if self.alpha[j] > self.beta[j] or self.gamma[j] > 0 else ""
+        return f"nearer to {self.point_names[self.near[j]]} than to {self.point_names[self.far[j]]}{enough}"
 
     def with_label(self, label: int) -> Cells:
         """Return the cells that are accepted as the class of this index."""
-        return self.take(self.labels == label)
+        return self.take(np.flatnonzero(self.labels == label))
 
-    def take(self, chosen: NDArray[Any]) -> Cells:
-        """Return the union of some of the cells only (a mask or indices)."""
-        kept = np.arange(len(self))[chosen]
-        rows = [np.arange(self.start[i], self.start[i + 1]) for i in kept]
-        sizes = [len(row) for row in rows]
-        return self._rows(
-            np.concatenate([*rows, np.empty(0, dtype=np.int64)]).astype(np.int64),
-            start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            labels=self.labels[kept],
-            names=[self.names[i] for i in kept] if len(self.names) else (),
+    def take(self, chosen: NDArray[np.integer[Any]]) -> Cells:
+        """Return the union of some of the cells only, by their indices."""
+        names = [self.names[i] for i in chosen] if len(self.names) else ()
+        return replace(self, rows=self.rows[chosen], labels=self.labels[chosen], names=names)
+
+    def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> Cells:
+        """Return the cells, each (of one label, if given) cut by all of the balls and half-spaces."""
+        balls = tuple(piece for piece in pieces if isinstance(piece, Ball))
+        flats = tuple(piece for piece in pieces if isinstance(piece, HalfSpace))
+        extra, c = Cells.of([Cell(balls, flats)]), len(self.near)
+        d = max(self.metrics.shape[2], extra.metrics.shape[2])  # 1 of what has no constraint yet
+        own, more = (np.reshape([] if part is None else part, (-1, d)) for part in (self.plain, extra.plain))
+        shift = np.where(extra.near < 0, len(own), len(self.points))
+        added = np.where(
+            (self.labels == label)[:, None] | (label is None), c + extra.rows[0], -np.ones_like(extra.rows)
+        )
+        return replace(
+            self,
+            metrics=stacked([*self.metrics, *extra.metrics], d),
+            points=np.vstack([self.points.reshape(-1, d), extra.points.reshape(-1, d)]),
+            point_metric=np.concatenate([self.point_metric, extra.point_metric + len(self.metrics)]),
+            near=np.concatenate([self.near, np.where(extra.near < 0, -1, extra.near + len(self.points))]),
+            far=np.concatenate([self.far, extra.far + shift]),
+            alpha=np.concatenate([self.alpha, extra.alpha]),
+            beta=np.concatenate([self.beta, extra.beta]),
+            gamma=np.concatenate([self.gamma, extra.gamma]),
+            rows=np.hstack([self.rows, added]),
+            plain=np.vstack([own, more]),
+            point_names=[*self.point_names, *["an added centre"] * len(balls)] if self.point_names else (),
         )
 
-    def _rows(self, rows: Ints, **changes: Any) -> Cells:
-        parts = {name: getattr(self, name)[rows] for name in ("near", "far", "alpha", "beta", "gamma")}
-        facet = None if self.facet is None else self.facet[rows]
-        same = {
-            name: getattr(self, name) for name in ("metrics", "sites", "site_metric", "site_names", "plain")
-        }
-        return Cells(**{**same, **parts, "facet": facet, **changes})
+    def tightened(self, errors: Floats, around: Floats) -> Cells:
+        """Return cells whose points stay inside when each feature is off by up to `errors`, of shape (d,).
 
-    def narrowed(self, extra: Sequence[Ball | HalfSpace]) -> Cells:
-        """Return the cells, each cut by all of the balls and half-spaces in `extra`."""
-        balls = tuple(piece for piece in extra if isinstance(piece, Ball))
-        flats = tuple(piece for piece in extra if isinstance(piece, HalfSpace))
-        return join_cells(self, Cells.of([Cell(balls, flats)] * 1), every=True)
+        A box lies in a convex cell exactly if its corners do. For a half-space the worst corner counts,
+        q'x + k - sum_k |q_k| E_k >= 0; for a ball every corner e asks |L (x + e - C)| <= R, a ball with the
+        centre C - e. With many features in error balls shrink by a bound of |L e| instead.
 
-    @cached_property
-    def packed(self) -> Packed:
-        """The arrays for compiled loops, with the normals of flat constraints (once per pair of sites)."""
-        paired = (self.alpha == self.beta) & (self.near >= 0)
-        is_plain = self.near < 0
-        d = self.metrics.shape[2]
-        plain = np.empty((0, d)) if self.plain is None else self.plain
-        keys, row = np.unique(self.near[paired] * len(self.sites) + self.far[paired], return_inverse=True)
-        a, b = keys // max(len(self.sites), 1), keys % max(len(self.sites), 1)
-        difference = self.sites[a] - self.sites[b]
-        pulled = np.empty_like(difference)
-        for metric in np.unique(self.site_metric[a]):
-            mine = self.site_metric[a] == metric
-            L = self.metrics[metric]
-            pulled[mine] = 2 * (difference[mine] @ L.T) @ L
-        normal = np.full(len(self.near), -1, dtype=np.int64)
-        normal[paired] = len(plain) + row
-        normal[is_plain] = self.far[is_plain]
-        return Packed(
-            metrics=np.ascontiguousarray(self.metrics),
-            sites=np.ascontiguousarray(self.sites),
-            site_metric=self.site_metric,
-            normals=np.ascontiguousarray(np.vstack([plain, pulled])),
-            near=self.near,
-            far=np.where(is_plain, -1, self.far),
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            normal=normal,
-            facet=np.zeros(len(self.near), dtype=bool) if self.facet is None else self.facet,
-            start=self.start,
+        >>> cells = Cells.of([Cell((Ball([0, 0], 5),), (HalfSpace([1, -2], 0),))])
+        >>> cell = cells.tightened(np.array([1.0, 1.0]), np.zeros(2))[0]
+        >>> len(cell.balls), cell.balls[0].centre, cell.half_spaces[0].offset
+        (4, array([1., 1.]), -3.0)
+        """
+        if np.count_nonzero(errors) > MOST_CORNERS:
+            return self._shrunken(errors)
+        offsets = corners(errors)
+        flat, copies, n = self.flat, len(offsets), len(self.points)
+        gamma = self.gamma.copy()
+        gamma[flat] += (np.abs(self.normals[0]) @ errors)[self.normals[2][flat]]
+        # A half-space keeps its points; the i-th copy of a ball has them moved by the i-th corner.
+        copied = np.where(flat, 1, copies)
+        last = np.cumsum(copied)
+        index = np.repeat(np.arange(len(flat)), copied)
+        moved = n * np.where(flat[index], 0, 1 + np.arange(len(index)) - (last - copied)[index])
+        rows = [[k for j in row[row >= 0] for k in range(last[j] - copied[j], last[j])] for row in self.rows]
+        plain = self.near[index] < 0
+        return replace(
+            self,
+            points=np.vstack([self.points, *(self.points - offset for offset in offsets)]),
+            point_metric=np.tile(self.point_metric, copies + 1),
+            near=np.where(plain, -1, self.near[index] + moved),
+            far=self.far[index] + np.where(plain, 0, moved),
+            alpha=self.alpha[index],
+            beta=self.beta[index],
+            gamma=gamma[index],
+            rows=padded(rows),
+            point_names=[*self.point_names] * (copies + 1),
         )
 
+    def _shrunken(self, errors: Floats) -> Cells:
+        """Tighten balls by |L e|^2 <= E' |L'L| E; a cell that vanishes is dropped."""
+        kept = []
+        for cell in self:
+            radii = [
+                ball.radius - float(np.sqrt(errors @ np.abs(ball.L.T @ ball.L) @ errors))
+                for ball in cell.balls
+            ]
+            if min(radii, default=0.0) >= 0:
+                balls = [Ball(ball.centre, r, ball.L) for ball, r in zip(cell.balls, radii, strict=True)]
+                flats = [
+                    HalfSpace(h.normal, h.offset - float(np.abs(h.normal) @ errors)) for h in cell.half_spaces
+                ]
+                kept.append(Cell(tuple(balls), tuple(flats), cell.label, cell.name))
+        return Cells.of(kept) if kept else self.take(np.empty(0, dtype=np.int64))
 
-def _stack(metrics: list[Floats], d: int) -> Floats:
-    """Return metrics of different numbers of rows as one array, padded with rows of zeros."""
-    k = max([len(L) for L in metrics], default=1)
-    result = np.zeros((len(metrics), k, d))
+
+def corners(errors: Floats) -> Floats:
+    """Return the corners of the box of errors, of shape (2^m, d), m the number of features that have one.
+
+    >>> corners(np.array([1.0, 0.0, 3.0])).tolist()
+    [[-1.0, 0.0, -3.0], [-1.0, 0.0, 3.0], [1.0, 0.0, -3.0], [1.0, 0.0, 3.0]]
+    """
+    k = np.flatnonzero(errors)
+    result = np.zeros((2 ** len(k), len(errors)))
+    result[:, k] = np.array(list(product((-1.0, 1.0), repeat=len(k)))) * errors[k]
+    return result
+
+
+def stacked(metrics: Sequence[Floats], d: int) -> Floats:
+    """Return metrics of different numbers of rows as one array (M, k, d), padded with rows of zeros."""
+    result = np.zeros((len(metrics), max([len(L) for L in metrics], default=1), d))
     for i, L in enumerate(metrics):
         result[i, : len(L)] = L
     return result
 
 
-def join_cells(first: Cells, second: Cells, *, every: bool = False) -> Cells:
-    """Return the union of two families of cells; with `every`, cut each cell of the first by `second[0]`."""
-    d = first.metrics.shape[2]
-    sites, plain = len(first.sites), 0 if first.plain is None else len(first.plain)
-    near = np.where(second.near >= 0, second.near + sites, -1)
-    shift = np.where(second.near < 0, plain, sites)
-    far = np.where(second.far >= 0, second.far + shift, -1)
-    both = {
-        "near": np.concatenate([first.near, near]),
-        "far": np.concatenate([first.far, far]),
-        "alpha": np.concatenate([first.alpha, second.alpha]),
-        "beta": np.concatenate([first.beta, second.beta]),
-        "gamma": np.concatenate([first.gamma, second.gamma]),
-    }
-    facets = [
-        np.zeros(len(cells.near), dtype=bool) if cells.facet is None else cells.facet
-        for cells in (first, second)
-    ]
-    metrics = _stack([*first.metrics, *second.metrics], d)
-    named = len(first.site_names) > 0
-    joined = Cells(
-        metrics=metrics,
-        sites=np.vstack([first.sites, second.sites]),
-        site_metric=np.concatenate([first.site_metric, second.site_metric + len(first.metrics)]),
-        start=np.concatenate([first.start, first.start[-1] + second.start[1:]]),
-        labels=np.concatenate([first.labels, second.labels]),
-        plain=np.vstack(
-            [np.empty((0, d)) if cells.plain is None else cells.plain for cells in (first, second)]
-        ),
-        facet=np.concatenate(facets),
-        site_names=[*first.site_names, *(["an added centre"] * len(second.sites))] if named else (),
-        names=[*first.names, *second.names] if len(first.names) and len(second.names) else (),
-        **both,
-    )
-    if not every:
-        return joined
-    extra = np.arange(len(first.near), len(joined.near))
-    rows = [
-        np.concatenate([np.arange(first.start[i], first.start[i + 1]), extra])
-        for i in range(len(first.labels))
-    ]
-    return joined._rows(
-        np.concatenate([*rows, np.empty(0, dtype=np.int64)]).astype(np.int64),
-        start=first.start + len(extra) * np.arange(len(first.start)),
-        labels=first.labels,
-        names=first.names,
-    )
+def padded(rows: Sequence[Sequence[int]]) -> Ints:
+    """Return lists of indices as one array, padded with -1.
+
+    >>> padded([[0, 1], [2]]).tolist()
+    [[0, 1], [2, -1]]
+    """
+    result = np.full((len(rows), max([len(row) for row in rows], default=0)), -1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        result[i, : len(row)] = row
+    return result

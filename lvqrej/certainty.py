@@ -5,27 +5,49 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import LARGEST, check_choice, check_number, describe
-from lvqrej.cells import Cells
+from lvqrej.cells import AcceptedSet, Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
+from lvqrej.validation import LARGEST, check_choice, check_number, describe
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
+class Verdicts(NamedTuple):
+    """All that one evaluation tells of samples, arrays of shape (n,).
+
+    `label` and `rival` are the two classes in question, by their indices: the class of an accepted sample and
+    the one it is compared with. `distance` and `rival_distance` are the distances |L (x - p)| to the nearest
+    prototypes of the two. A certainty that rests on no prototypes has the rival -1 and infinite distances.
+    """
+
+    certainty: Floats
+    label: Indices
+    rival: Indices
+    distance: Floats
+    rival_distance: Floats
+
+
 class Certainty(ABC):
-    """What every certainty offers: r(x), the test r(x) >= theta, and the label that goes with it."""
+    """What every certainty offers: r(x), the test r(x) >= theta, the label that goes with it, the cells.
+
+    A certainty of your own is a subclass with `certainty`, `predict` and `cells`, and the attributes below.
+    """
 
     #: The paper's name of the certainty, as sentences and figures use it.
     name: ClassVar[str]
+    #: The largest value it can have.
+    largest: float = 1.0
+    #: Whether it falls where a sample is far from every prototype.
+    sees_unfamiliarity: bool = True
     classes: NDArray[Any]
     n_features: int
-    feature_names: list[str] | None
+    feature_names: list[str] | None = None
 
     @abstractmethod
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -35,17 +57,40 @@ class Certainty(ABC):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label an accepted sample gets, of shape (n,)."""
 
-    def certainty_and_labels(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return `certainty(X)` and `predict(X)`; to be overridden where one evaluation gives both."""
-        return self.certainty(X), self.predict(X)
-
-    def cells(self, theta: float) -> Any:
-        """Return convex cells whose union is the accepted set r(x) >= theta."""
-        raise NotImplementedError(f"{type(self).__name__} describes no cells")
+    @abstractmethod
+    def cells(self, theta: float) -> AcceptedSet:
+        """Return the accepted set r(x) >= theta."""
 
     def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
         """Return whether r(x) >= theta for each sample, of shape (n,), without any tolerance."""
         return self.certainty(X) >= check_theta(theta)
+
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return certainty and class, and what they rest on, of each sample."""
+        labels = self.predict(X)
+        label = (labels[:, None] == self.classes).argmax(axis=1)  # the classes may come in any order
+        far = np.full(len(labels), np.inf)
+        return Verdicts(self.certainty(X), label, np.full(len(labels), -1), far, far)
+
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts and whether each sample is accepted, if possible by one evaluation."""
+        verdicts = self.verdicts(X)
+        if type(self).accepts is Certainty.accepts:
+            return verdicts, verdicts.certainty >= theta
+        return verdicts, self.accepts(X, theta)
+
+    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
+        """Return the prototype models it rests on: one for all classes under (), or one per pair (i, j)."""
+        return {}
+
+    def unit(self, X: ArrayLike) -> float:
+        """Return what certainties of models trained on other samples are to be measured in."""
+        return 1.0
+
+    @property
+    def unrestricted(self) -> Certainty:
+        """The certainty itself, or the one whose accepted set it restricts."""
+        return self
 
 
 def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float], Cells]:
@@ -80,13 +125,15 @@ class PrototypeCertainty(Certainty):
         """Return the label of the nearest prototype, of shape (n,)."""
         return self.model.predict(X)
 
-    def certainty_and_labels(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return `certainty(X)` and `predict(X)` from the same distances, unless a subclass has its own."""
-        own, ours = type(self), PrototypeCertainty
-        if own.certainty is not ours.certainty or own.predict is not ours.predict:
-            return super().certainty_and_labels(X)
-        nearest = self._nearest_two(X)
-        return self._rule(*nearest), self.model.labels[nearest[0]]
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return r(x), the classes of p+ and p-, and the distances to them."""
+        plus, minus, d_plus, d_minus = nearest = self._nearest_two(X)
+        group = self.model.class_index
+        return Verdicts(self._rule(*nearest), group[plus], group[minus], np.sqrt(d_plus), np.sqrt(d_minus))
+
+    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
+        """Return the one model."""
+        return {(): self.model}
 
     def _rule(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         """Return r(x), 0 where p+ has a twin of another class: then d- = d+, up to rounding."""
@@ -99,14 +146,10 @@ class PrototypeCertainty(Certainty):
     def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         """Return r(x) from the indices of p+ and p- and the distances d+ and d-, all of shape (n,)."""
 
-    @abstractmethod
-    def cells(self, theta: float) -> Cells:
-        """Return convex cells whose union is the accepted set r(x) >= theta."""
-
     @cached_property
     def _twins(self) -> NDArray[np.bool_]:
         """Which prototypes coincide in the metric, of shape (m, m)."""
-        return separations(self.model.prototypes, self.model._Lt) == 0
+        return separations(self.model.prototypes, self.model.L) == 0
 
     @cached_property
     def _doubles(self) -> NDArray[np.bool_] | None:
@@ -114,20 +157,21 @@ class PrototypeCertainty(Certainty):
         doubles = (self._twins & (self.model.class_index != self.model.class_index[:, None])).any(axis=1)
         return doubles if doubles.any() else None
 
-    def _pack(self, kept: NDArray[np.bool_], plus: NDArray[np.intp], **rows: Any) -> Cells:
-        """Pack a table of constraints, one row of the table per cell; `kept` says which entries exist."""
-        m = len(self.model.prototypes)
-        entries: dict[str, Any] = {
-            name: np.ascontiguousarray(np.broadcast_to(row, kept.shape)[kept]) for name, row in rows.items()
+    def _cells(self, plus: Indices, rows: NDArray[np.intp], **constraints: Any) -> Cells:
+        """Return the cells with these rows of constraints, accepted as the classes of `plus`."""
+        model = self.model
+        shape = np.broadcast_shapes(*(np.shape(part) for part in constraints.values()))
+        flat: dict[str, Any] = {
+            name: np.broadcast_to(part, shape).ravel() for name, part in constraints.items()
         }
         return Cells(
-            metrics=self.model.L[None],
-            sites=self.model.prototypes,
-            site_metric=np.zeros(m, dtype=np.int64),
-            start=np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int64),
-            labels=self.model.class_index[plus].astype(np.int64),
-            site_names=[f"prototype {j} ({label})" for j, label in enumerate(self.model.labels)],
-            **entries,
+            metrics=model.L[None],
+            points=model.prototypes,
+            point_metric=np.zeros(len(model.prototypes), dtype=np.int64),
+            rows=rows,
+            labels=model.class_index[plus].astype(np.int64),
+            point_names=[f"prototype {j} ({label})" for j, label in enumerate(model.labels)],
+            **flat,
         )
 
     def _nearest_two(self, X: ArrayLike) -> tuple[Indices, Indices, Floats, Floats]:
@@ -180,18 +224,13 @@ class RelativeSimilarity(PrototypeCertainty):
         twin = self._twins & other
         # On a tie the first prototype wins, so at theta = 0 a later one has no region of its own.
         lost = (twin if theta > 0 else np.tril(twin)).any(axis=1) | (theta > 1)
-        plus = np.flatnonzero(~lost)
-        j = np.arange(len(other))
-        return self._pack(
-            (other & ~twin)[plus],
-            plus,
-            near=plus[:, None],
-            far=j[None],
-            alpha=1 + theta,
-            beta=1 - theta,
-            gamma=0.0,
-            facet=False,
-        )
+        plus, m = np.flatnonzero(~lost), len(other)
+        # Constraint p * m + j compares target p with p_j.
+        table = np.where(other & ~twin, np.arange(m * m).reshape(m, m), -1)
+        return self._cells(
+            plus, compact(table[plus]), near=np.arange(m)[:, None], far=np.arange(m)[None], alpha=1 + theta,
+            beta=1 - theta, gamma=0.0,
+        )  # fmt: skip
 
 
 class DecisionDistance(PrototypeCertainty):
@@ -215,12 +254,18 @@ class DecisionDistance(PrototypeCertainty):
     """
 
     name = "distance to the decision boundary"
+    largest = np.inf
+    sees_unfamiliarity = False
 
     def __init__(self, model: Any, norm: str = "metric") -> None:
         super().__init__(model)
         self.norm = check_choice(norm, "norm", ("metric", "euclidean"))
-        Lt = self.model._Lt if norm == "metric" else np.eye(self.n_features)
-        self.separations = separations(self.model.prototypes, Lt)
+        L = self.model.L if norm == "metric" else np.eye(self.n_features)
+        self.separations = separations(self.model.prototypes, L)
+
+    def unit(self, X: ArrayLike) -> float:
+        """Return the median certainty: it is measured in separations of prototypes, which differ by model."""
+        return float(np.median(self.certainty(X))) or 1.0
 
     def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         scale = 2 * self.separations[plus, minus]
@@ -238,42 +283,44 @@ class DecisionDistance(PrototypeCertainty):
         >>> option.cells(0.25)[0].half_spaces[0].excess(np.array([[0.25, 7.0], [1.0, 7.0]]))
         array([-1.,  2.])
         """
-        theta = max(theta, 0.0)
-        group = self.model.class_index
-        other = group != group[:, None]
-        twin = self._twins
+        theta, group = max(theta, 0.0), self.model.class_index
+        other, twin, m = group != group[:, None], self._twins, len(group)
         first = ~np.tril(twin & ~other, -1).any(axis=1)
         crossed = twin & other
         lost = ~first | (crossed if theta > 0 else np.tril(crossed)).any(axis=1)
         plus, minus = np.nonzero(other & ~lost[:, None])
         lead = ~(np.tril(twin, -1)[minus] & other[plus]).any(axis=1)
         plus, minus = plus[lead], minus[lead]
-        # Entry a of a cell's row: the facet that keeps p+ or p- nearer than p_a, and at a = p+ the margin.
-        a = np.arange(len(group))[None]
-        is_margin = a == plus[:, None]
-        near = np.where(is_margin | ~other[plus], plus[:, None], minus[:, None])
-        far = np.where(is_margin, minus[:, None], a)
-        kept = (a != minus[:, None]) & ~twin[near, far]
-        return self._pack(
-            kept,
-            plus,
-            near=near,
-            far=far,
-            alpha=1.0,
-            beta=1.0,
-            gamma=np.where(is_margin, 2 * theta * self.separations[plus, minus][:, None], 0.0),
-            facet=~is_margin,
-        )
+        # Constraint p * m + a keeps p nearer than p_a; the same number plus m * m asks for the margin, too.
+        a = np.arange(m)[None]
+        near = np.where(other[plus], minus[:, None], plus[:, None])
+        facets = np.where((a != near) & ~twin[near, a], near * m + a, -1)
+        rows = np.where(a == plus[:, None], (m * m + plus * m + minus)[:, None], facets)
+        return self._cells(
+            plus, compact(rows), near=np.arange(m)[None, :, None], far=np.arange(m)[None, None], alpha=1.0,
+            beta=1.0, gamma=np.stack([np.zeros((m, m)), 2 * theta * self.separations]),
+        )  # fmt: skip
 
 
-def separations(P: NDArray[np.float64], Lt: NDArray[np.float64]) -> NDArray[np.float64]:
+def compact(table: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return rows of indices with their -1 last, and no wider than they need to be.
+
+    >>> compact(np.array([[-1, 3, 4], [5, -1, -1]])).tolist()
+    [[3, 4], [5, -1]]
+    """
+    order = np.argsort(table < 0, axis=1, kind="stable")
+    width = int((table >= 0).sum(axis=1).max(initial=0))
+    return np.take_along_axis(table, order, axis=1)[:, :width]
+
+
+def separations(P: Floats, L: Floats) -> Floats:
     """Return |L (p - q)|^2 between prototypes, of shape (m, m), and 0 where that is nothing but rounding.
 
     A metric of deficient rank maps twins onto each other up to rounding; dividing by that is noise. A feature
     in which two prototypes have the same digits adds none.
     """
-    result = squared_distances(P, P, Lt)
-    magnitudes, size = np.abs(P), np.abs(Lt)
+    result = squared_distances(P, P, L)
+    magnitudes, size = np.abs(P), np.abs(L.T)
     for p, row, distances in zip(P, magnitudes, result, strict=True):
         noise = 4 * np.finfo(float).eps * (np.where(p == P, 0.0, row + magnitudes) @ size)
         distances[distances <= np.square(noise).sum(axis=1)] = 0

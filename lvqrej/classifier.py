@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import warnings
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from lvqrej import counterfactual
-from lvqrej._frames import like, one_row, validated
-from lvqrej._validation import check_samples, dimensions
-from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.telling.cause import Familiarity
-from lvqrej.telling.labels import check_kinds, check_labels, label_of_reject, with_rejects
-from lvqrej.telling.presentation import class_row
-from lvqrej.telling.recipe import check_recipe, check_rule, chosen_point
+from lvqrej import counterfactual, storage
+from lvqrej.cause import Familiarity
+from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
+from lvqrej.validation import Floats, check_samples, describe, dimensions, like, one_row, validated
+from lvqrej.wording import class_row
 
-Floats = NDArray[np.float64]
+#: What `fit` learns, but for names, as files have it.
+_LEARNED = (
+    "option_", "classes_", "threshold_", "reject_label_", "target_name_", "scale_", "familiarity_", "curve_",
+    "operating_point_", "n_features_in_",
+)  # fmt: skip
 
 
 class UnreachableAccuracyWarning(UserWarning):
@@ -33,7 +34,7 @@ class UnreachableAccuracyWarning(UserWarning):
 
 def _has_probabilities(classifier: Any) -> bool:
     option = classifier.option
-    return isinstance(option, ProbabilisticCertainty) or option in ("probabilistic", ProbabilisticCertainty)
+    return hasattr(OPTIONS.get(option) if isinstance(option, str) else option, "probabilities")
 
 
 class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -126,18 +127,20 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on samples X (n, d) with labels y (n,), choose the threshold, and return self."""
-        recipe = check_recipe(self.estimator, self.option, self.cv, self.random_state)
+        fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
         rule = check_rule(self.threshold)
-        samples, labels = self._training(X, y)
-        classes, counts = check_labels(labels)
+        samples, labels = validated(self, X, y=y)
+        classes, counts = np.unique(labels, return_counts=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must name at least two classes; found one class: {classes.tolist()}")
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        if recipe.is_complete:
-            _check_complete(recipe.option, samples, classes)
-            classes, names = recipe.option.classes, names or recipe.option.feature_names
+        if fitting.is_complete:
+            _check_complete(fitting.option, samples, classes)
+            classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
-        recipe = recipe.for_counts(counts, chooses=not isinstance(rule, float))
-        self.option_ = recipe.made(samples, labels, names)
-        self.scale_ = recipe.scale(samples)
+        fitting = fitting.for_counts(counts, chooses=not isinstance(rule, float))
+        self.option_ = fitting.certainty(samples, labels, names)
+        self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
         self.target_name_ = getattr(y, "name", None)
         self.familiarity_ = Familiarity.of(self.option_, samples, labels)
@@ -145,7 +148,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if isinstance(rule, float):
             self.threshold_ = rule
             return self
-        self.curve_ = recipe.held_out_curve(self.option_, samples, labels)
+        self.curve_ = fitting.held_out_curve(self.option_, samples, labels)
         self.operating_point_ = chosen_point(self.curve_, rule)
         self.threshold_ = self.operating_point_.threshold
         if rule[0] == "accuracy" and not self.operating_point_.found:
@@ -180,7 +183,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         samples = self._samples(X)
         option: Any = copy.copy(self.option_)
-        option.normalize = True
+        option.normalize = True  # itself it divides before anything underflows
         return like(X, option.probabilities(samples), columns=self.classes_)
 
     def coverage(self, X: ArrayLike) -> float:
@@ -221,11 +224,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         samples, single, index = self._given(X)
         rows: Any = samples[0] if single else samples
         result = how(self.option_, self.threshold_, rows, **self._weighed(options))
-        usual = self.familiarity_ if self.familiarity_.distances else None
-        if isinstance(result, counterfactual.Explanations):
-            return dataclasses.replace(result, index=index, _familiarity=usual)
-        cause = usual.causes(self.option_, self.threshold_, samples)[0] if usual else None
-        return dataclasses.replace(result, cause=cause)
+        known = self.familiarity_ if self.familiarity_.distances else None
+        if isinstance(result, counterfactual.Explanation):
+            return replace(result.batch, familiarity=known)[result.row]
+        return replace(result, familiarity=known, index=index)
 
     def explain_per_class(self, X: ArrayLike, **options: Any) -> Any:
         """Return a table of what it would take to be accepted as each class, in the order of the cost.
@@ -260,36 +262,53 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         `level` of the training samples.
         """
         samples, single, _ = self._given(X)
-        causes = self.familiarity_.causes(self.option_, self.threshold_, samples, level)
+        option = self.option_.unrestricted
+        if not self.familiarity_.distances:
+            raise ValueError(f"option must rest on prototypes to tell a cause; found {describe(option)}")
+        accepted = option.accepts(samples, self.threshold_)
+        causes = self.familiarity_.causes(
+            option.verdicts(samples), accepted, option.classes, option.sees_unfamiliarity, level
+        )
         return causes[0] if single else causes
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted classifier to a file without pickle; see `lvqrej.telling.storage`."""
-        from lvqrej.telling.storage import save
+        """Write the fitted classifier to a file without pickle, at once or not at all.
 
-        save(self, path)
+        The training data is not in it, nor the trained scikit-learn estimator: what it learned, prototypes
+        and metric in the units of the data, is. See `lvqrej.storage`.
+        """
+        file = _check_path(path)
+        check_is_fitted(self)
+        content = self.get_params(deep=False) | {name: getattr(self, name) for name in _LEARNED}
+        if self.option is self.option_:
+            content["option"] = None  # one copy is enough
+        content["feature_names_in_"] = getattr(self, "feature_names_in_", None)
+        storage.save(content | {"feature_names": self.option_.feature_names}, file)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Return the classifier that `save` wrote; see `lvqrej.telling.storage`."""
-        from lvqrej.telling.storage import load
-
-        return load(path)
+        """Return the classifier that `save` wrote, or raise a `StorageError` that says what is wrong."""
+        content = storage.load(_check_path(path))
+        try:
+            option = content["option_"]
+            option.feature_names = content["feature_names"]
+            parameters = {name: content[name] for name in cls().get_params(deep=False)}
+            classifier = cls(**parameters | {"option": content["option"] or option})
+            for name in _LEARNED:
+                setattr(classifier, name, content[name])
+            if content["feature_names_in_"] is not None:
+                classifier.feature_names_in_ = content["feature_names_in_"]
+            if {option.n_features} != {classifier.n_features_in_, *classifier.scale_.shape}:
+                raise ValueError("model, scale and number of features do not fit together")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise storage.StorageError(f"{path} is not a complete stored classifier: {error!r}") from error
+        return classifier
 
     def _rejected(self, samples: Floats) -> NDArray[np.bool_]:
         return ~self.option_.accepts(samples, self.threshold_)
 
     def _weighed(self, options: dict[str, Any]) -> dict[str, Any]:
         return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}
-
-    def _training(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        check_kinds(y)
-        samples, labels = validated(self, X, y=y)
-        try:
-            check_classification_targets(labels)
-        except ValueError as error:
-            raise ValueError(f"y: {error}") from error
-        return samples, labels
 
     def _samples(self, X: Any) -> Floats:
         """Return X as an array (n, d) after checking its features against those of `fit`."""
@@ -302,6 +321,12 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if dimensions(X) != 1:
             return self._samples(X), False, getattr(X, "index", None)
         return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None
+
+
+def _check_path(path: Any) -> Path:
+    if not isinstance(path, (str, PathLike)):
+        raise ValueError(f"path must be the name of a file; found {describe(path)}")
+    return Path(path)
 
 
 def _check_complete(option: Any, samples: Floats, classes: NDArray[Any]) -> None:

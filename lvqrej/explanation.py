@@ -1,18 +1,20 @@
-"""What `explain` returns: counterfactuals with their certificates."""
+"""What `explain` returns: counterfactuals with their certificates, one or many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.telling import presentation
-
-Floats = NDArray[np.float64]
+from lvqrej import wording
+from lvqrej.cause import Cause, Familiarity
+from lvqrej.cells import PATHS, AcceptedSet, Floats, Ints
+from lvqrej.certainty import Certainty, Verdicts
+from lvqrej.requirements import Requirements
 
 
 class NoCounterfactualError(ValueError):
@@ -20,8 +22,162 @@ class NoCounterfactualError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
+class Explanations(Sequence["Explanation"]):
+    """Counterfactuals of a batch; `result[i]` is one `Explanation`.
+
+    Attributes
+    ----------
+    samples, counterfactuals : ndarrays of shape (n, d)
+    distances, lower_bounds, gaps, certainties_before, certainties : ndarrays of shape (n,)
+    labels : ndarray of shape (n,)
+        The class each counterfactual is accepted as.
+    found : ndarray of bool of shape (n,)
+        False where a sample was skipped because it has no counterfactual (`on_infeasible="skip"`): then
+        the counterfactual's row is NaN, the distance is infinite, and so is the lower bound if it is proven
+        that there is none; the gap is 0, certainty and label are those of the sample itself, and `result[i]`
+        raises the error that says why.
+    reasons : mapping of int to str
+        Why a sample has no counterfactual, by its row; found out when asked for.
+    paths : list of str
+        How each answer was found; see `Explanation`.
+    counts : ndarray of int of shape (n,)
+        How many features each answer changes.
+    index : pandas.Index or None
+        The samples' index, if they came as a data frame.
+    scopes : sequence of str
+        Among changes of which kind each is the smallest, in words; "" for all.
+    fewest : ndarray of int of shape (n,), or None
+        At least so many features have to change, proven (`variants.sparsest`, `variants.trade_off`).
+    worst_certainties : ndarray of shape (n,), or None
+        The smallest certainty that errors leave (`variants.robust`).
+    option, theta, required
+        What was asked.
+    """
+
+    samples: Floats
+    counterfactuals: Floats
+    distances: Floats
+    lower_bounds: Floats
+    certainties: Floats
+    labels: NDArray[Any]
+    found: NDArray[np.bool_]
+    verdicts: Verdicts
+    cells: Ints
+    path_codes: Ints
+    option: Certainty
+    theta: float
+    required: Requirements
+    accepted: AcceptedSet
+    reason: Callable[[int], str]
+    scopes: Sequence[str] = ()
+    fewest: NDArray[np.int64] | None = None
+    worst_certainties: Floats | None = None
+    index: Any = None
+    familiarity: Familiarity | None = None
+
+    @property
+    def certainties_before(self) -> Floats:
+        """Certainties of the samples, of shape (n,)."""
+        return self.verdicts.certainty
+
+    @property
+    def gaps(self) -> Floats:
+        """Relative gaps (distance - lower bound) / distance, 0 where the distance is 0, of shape (n,)."""
+        there = self.found & (self.distances > 0)
+        short = np.subtract(self.distances, self.lower_bounds, out=np.zeros(len(there)), where=there)
+        return np.divide(short, self.distances, out=short, where=there)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many features each answer changes, of shape (n,)."""
+        return (self.found[:, None] & (self.counterfactuals != self.samples)).sum(axis=1)
+
+    @property
+    def paths(self) -> list[str]:
+        """How each answer was found."""
+        return [PATHS[code] for code in self.path_codes]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        return self.required.names
+
+    @property
+    def certainty_name(self) -> str:
+        """The certainty's name."""
+        return self.option.name
+
+    @cached_property
+    def reasons(self) -> Mapping[int, str]:
+        """Why a sample has no counterfactual, by its row."""
+        return _Reasons(np.flatnonzero(~self.found).tolist(), self.reason)
+
+    def __len__(self) -> int:
+        return len(self.distances)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"explanation {index} of {len(self)}")
+        i = int(index) % len(self)
+        if not self.found[i]:
+            raise NoCounterfactualError(self.reasons[i])
+        return Explanation(
+            sample=self.samples[i],
+            counterfactual=self.counterfactuals[i],
+            distance=float(self.distances[i]),
+            lower_bound=float(self.lower_bounds[i]),
+            certainty_before=float(self.certainties_before[i]),
+            certainty=float(self.certainties[i]),
+            label=self.labels[i],
+            path=PATHS[self.path_codes[i]],
+            scope=self.scopes[i] if len(self.scopes) else "",
+            fewest=None if self.fewest is None else int(self.fewest[i]),
+            worst_certainty=None if self.worst_certainties is None else float(self.worst_certainties[i]),
+            batch=self,
+            row=i,
+        )
+
+    def to_frame(self) -> Any:
+        """Return one row per sample: the certificate's numbers, then the counterfactual's features."""
+        import pandas as pd
+
+        numbers: dict[str, Any] = {
+            "found": self.found,
+            "label": self.labels,
+            "certainty_before": self.certainties_before,
+            "certainty": self.certainties,
+            "distance": self.distances,
+            "lower_bound": self.lower_bounds,
+            "gap": self.gaps,
+            "changed": self.counts,
+            "fewest": self.fewest,
+            "worst_certainty": self.worst_certainties,
+            "path": self.paths,
+        }
+        given = {name: column for name, column in numbers.items() if column is not None}
+        features = pd.DataFrame(self.counterfactuals, columns=self.feature_names)
+        frame = pd.concat([pd.DataFrame(given), features], axis=1)
+        return frame if self.index is None else frame.set_axis(self.index, axis=0)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return a JSON list with one object per sample, in full precision."""
+        return wording.to_json(self, indent)
+
+    def __str__(self) -> str:
+        return wording.summary(self)
+
+    def _repr_html_(self) -> str:
+        return wording.to_html(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """The nearest input that is accepted, and the proof that no nearer one is.
+    """The nearest input that is accepted, and the proof that no nearer one is: one row of `Explanations`.
 
     Attributes
     ----------
@@ -33,45 +189,33 @@ class Explanation:
     certainty_before, certainty, theta : float
     label : Any
         The class the counterfactual is accepted as.
+    changed : list of int
+        Indices of the features that change.
     active : tuple of str
         The constraints that hold the counterfactual where it is, in words.
     path : str
-        How it was found: "accepted" (the sample itself), "start", "homotopy", "two balls", "simplex" or
-        "cone".
-    feature_names : list of str
-    certainty_name : str
+        How it was found: "accepted" (the sample itself), "start", "homotopy", "simplex" or "cone".
     cause : Cause or None
         Why the sample is rejected, if a `RejectOptionClassifier` explains it.
+    scope, fewest, worst_certainty
+        See `Explanations`.
+    batch, row
+        The `Explanations` that it is a row of.
     """
 
     sample: Floats
     counterfactual: Floats
     distance: float
     lower_bound: float
-    gap: float
     certainty_before: float
     certainty: float
     label: Any
-    theta: float
     path: str
-    feature_names: list[str]
-    certainty_name: str = "certainty"
-    cause: Any = None
-    _option: Any = field(default=None, repr=False)
-    _required: Any = field(default=None, repr=False)
-    _union: Any = field(default=None, repr=False)
-    _cell: int = field(default=-1, repr=False)
-
-    @cached_property
-    def active(self) -> tuple[str, ...]:
-        """The constraints that hold the counterfactual where it is, in words."""
-        x, (lower, upper) = self.counterfactual, self.box
-        words = [] if self._cell < 0 else list(self._union.active(self._cell, x))
-        if self._required is not None and len(self._required.b):
-            words = [word for word in words if word != "a half-space"] + self._required.tight(x)
-        for k in np.flatnonzero((x != self.sample) & ((x == lower) | (x == upper))):
-            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
-        return tuple(words)
+    scope: str
+    fewest: int | None
+    worst_certainty: float | None
+    batch: Explanations
+    row: int
 
     @property
     def delta(self) -> Floats:
@@ -81,36 +225,78 @@ class Explanation:
     @property
     def changed(self) -> list[int]:
         """Indices of the features that change."""
-        return [int(k) for k in np.flatnonzero(self.counterfactual != self.sample)]
+        return np.flatnonzero(self.counterfactual != self.sample).tolist()
 
     @property
-    def box(self) -> tuple[Floats, Floats]:
-        """Lowest and highest values that bounds, fixed features and directions allow, each of shape (d,)."""
-        if self._required is None:
-            return np.full(len(self.sample), -np.inf), np.full(len(self.sample), np.inf)
-        lower, upper = self._required.box(self.sample[None])
-        return lower[0], upper[0]
+    def gap(self) -> float:
+        """(distance - lower_bound) / distance, 0 where the distance is 0."""
+        return (self.distance - self.lower_bound) / self.distance if self.distance > 0 else 0.0
+
+    @property
+    def theta(self) -> float:
+        """The threshold."""
+        return self.batch.theta
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        return self.batch.feature_names
+
+    @property
+    def certainty_name(self) -> str:
+        """The certainty's name."""
+        return self.batch.certainty_name
+
+    @property
+    def largest(self) -> float:
+        """The largest value that the certainty can have."""
+        return self.batch.option.largest
 
     @property
     def costs(self) -> Floats:
         """What the change of each feature adds to the distance, w_k |delta_k|, of shape (d,)."""
-        weights = 1.0 if self._required is None else self._required.weights
-        return weights * np.abs(self.delta)
+        return self.batch.required.weights * np.abs(self.delta)
+
+    @cached_property
+    def box(self) -> tuple[Floats, Floats]:
+        """Lowest and highest values that bounds, fixed features and directions allow, each of shape (d,)."""
+        lower, upper = self.batch.required.box(self.sample[None])
+        return lower[0], upper[0]
+
+    @cached_property
+    def active(self) -> tuple[str, ...]:
+        """The constraints that hold the counterfactual where it is, in words."""
+        x, (lower, upper), cell = self.counterfactual, self.box, int(self.batch.cells[self.row])
+        words = [] if cell < 0 else list(self.batch.accepted.active(cell, x))
+        if len(self.batch.required.b):
+            words = [word for word in words if word != "a half-space"] + self.batch.required.tight(x)
+        for k in np.flatnonzero((x != self.sample) & ((x == lower) | (x == upper))):
+            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
+        return tuple(words)
+
+    @cached_property
+    def cause(self) -> Cause | None:
+        """Why the sample is rejected, if a `RejectOptionClassifier` explains it."""
+        if self.batch.familiarity is None:
+            return None
+        row: Any = (part[self.row : self.row + 1] for part in self.batch.verdicts)
+        verdicts = Verdicts(*row)
+        option = self.batch.option
+        accepted = verdicts.certainty >= self.theta
+        return self.batch.familiarity.causes(verdicts, accepted, option.classes, option.sees_unfamiliarity)[0]
 
     def holds(self, point: Floats) -> bool:
-        """Return whether another input is accepted as the same class and meets the same requirements.
-
-        Without the reject option at hand only the counterfactual itself is known to.
-        """
-        if self._option is None:
-            return bool((point == self.counterfactual).all())
-        from lvqrej.engine.validity import is_valid
-
+        """Return whether another input is accepted as the same class and meets the same requirements."""
         lower, upper = self.box
-        inside = bool(((lower <= point) & (point <= upper)).all())
-        row = point[None]
-        valid = is_valid(self._option, self.theta, self._required, row)[0]
-        return inside and bool(valid) and self._option.predict(row)[0] == self.label
+        option, required = self.batch.option, self.batch.required
+        if (
+            not ((lower <= point) & (point <= upper)).all()
+            or not required.linear(point[None], self.sample[None])[0]
+        ):
+            return False
+        return (
+            bool(option.accepts(point[None], self.theta)[0]) and option.predict(point[None])[0] == self.label
+        )
 
     def to_frame(self) -> Any:
         """Return one row per changed feature: feature, before, after, change, cost."""
@@ -128,139 +314,37 @@ class Explanation:
         )
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return everything as a JSON object, in full precision; see `lvqrej.telling.presentation.record`."""
-        return presentation.to_json(self, indent)
+        """Return everything as a JSON object, in full precision; see `lvqrej.wording.record`."""
+        return wording.to_json(self, indent)
 
     def plot(self, units: Any = None, most: int = 12) -> Any:
-        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.telling.chart`."""
-        from lvqrej.telling.chart import change_chart
+        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.chart`."""
+        from lvqrej.chart import change_chart
 
         return change_chart(self, units, most)
 
     def __str__(self) -> str:
-        return presentation.sentence(self)
+        return wording.sentence(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self}>"
 
     def _repr_html_(self) -> str:
-        return presentation.to_html(self)
+        return wording.to_html(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Explanations(Sequence[Explanation]):
-    """Counterfactuals of a batch; `result[i]` is one `Explanation`.
+class _Reasons(Mapping[int, str]):
+    """Reasons by row, each found out when it is asked for."""
 
-    Attributes
-    ----------
-    samples, counterfactuals : ndarrays of shape (n, d)
-    distances, lower_bounds, gaps, certainties_before, certainties : ndarrays of shape (n,)
-    labels : ndarray of shape (n,)
-        The class each counterfactual is accepted as.
-    found : ndarray of bool of shape (n,)
-        False where a sample was skipped because it has no counterfactual (`on_infeasible="skip"`): then
-        the counterfactual's row is NaN, distance and lower bound are infinite, the gap is 0, certainty and
-        label are those of the sample itself, and `result[i]` raises the error that says why.
-    reasons : dict of int to str
-        Why a sample has no counterfactual, by its row.
-    paths : list of str
-        How each answer was found.
-    index : pandas.Index or None
-        The samples' index, if they came as a data frame.
-    """
+    def __init__(self, rows: list[int], reason: Callable[[int], str]) -> None:
+        self._reason, self._known = reason, dict.fromkeys(rows, "")
 
-    samples: Floats
-    counterfactuals: Floats
-    distances: Floats
-    lower_bounds: Floats
-    certainties_before: Floats
-    certainties: Floats
-    labels: NDArray[Any]
-    found: NDArray[np.bool_]
-    reasons: dict[int, str]
-    paths: list[str]
-    theta: float
-    feature_names: list[str]
-    certainty_name: str = "certainty"
-    _cells: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False)
-    _union: Any = field(default=None, repr=False)
-    index: Any = None
-    _option: Any = field(default=None, repr=False)
-    _required: Any = field(default=None, repr=False)
-    _familiarity: Any = field(default=None, repr=False)
+    def __getitem__(self, row: int) -> str:
+        self._known[row] = self._known[row] or self._reason(row)
+        return self._known[row]
 
-    @property
-    def gaps(self) -> Floats:
-        """Relative gaps (distance - lower bound) / distance, 0 where the distance is 0, of shape (n,)."""
-        gaps = np.zeros(len(self.distances))
-        there = self.found & (self.distances > 0)
-        gaps[there] = (self.distances[there] - self.lower_bounds[there]) / self.distances[there]
-        return gaps
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._known)
 
     def __len__(self) -> int:
-        return len(self.distances)
-
-    def __iter__(self) -> Iterator[Explanation]:
-        return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"explanation {index} of {len(self)}")
-        i = int(index) % len(self)
-        if not self.found[i]:
-            raise NoCounterfactualError(self.reasons[i])
-        distance, bound = float(self.distances[i]), float(self.lower_bounds[i])
-        return Explanation(
-            sample=self.samples[i],
-            counterfactual=self.counterfactuals[i],
-            distance=distance,
-            lower_bound=bound,
-            gap=(distance - bound) / distance if distance > 0 else 0.0,
-            certainty_before=float(self.certainties_before[i]),
-            certainty=float(self.certainties[i]),
-            label=self.labels[i],
-            theta=self.theta,
-            path=self.paths[i],
-            feature_names=self.feature_names,
-            certainty_name=self.certainty_name,
-            cause=self._cause(i),
-            _option=self._option,
-            _required=self._required,
-            _union=self._union,
-            _cell=int(self._cells[i]),
-        )
-
-    def _cause(self, i: int) -> Any:
-        if self._familiarity is None:
-            return None
-        option = getattr(self._option, "plain", self._option)
-        return self._familiarity.causes(option, self.theta, self.samples[i : i + 1])[0]
-
-    def to_frame(self) -> Any:
-        """Return one row per sample: the certificate's numbers, then the counterfactual's features."""
-        import pandas as pd
-
-        numbers = pd.DataFrame(
-            {
-                "found": self.found,
-                "label": self.labels,
-                "certainty_before": self.certainties_before,
-                "certainty": self.certainties,
-                "distance": self.distances,
-                "lower_bound": self.lower_bounds,
-                "gap": self.gaps,
-                "path": self.paths,
-            }
-        )
-        features = pd.DataFrame(self.counterfactuals, columns=self.feature_names)
-        frame = pd.concat([numbers, features], axis=1)
-        return frame if self.index is None else frame.set_axis(self.index, axis=0)
-
-    def to_json(self, indent: int | None = None) -> str:
-        """Return a JSON list with one object per sample, in full precision."""
-        return presentation.to_json(self, indent)
-
-    def __str__(self) -> str:
-        return presentation.summary(self)
-
-    def _repr_html_(self) -> str:
-        return presentation.to_html(self)
+        return len(self._known)

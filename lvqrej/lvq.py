@@ -13,19 +13,25 @@ from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted
 from sklearn_lvq import GlvqModel, GmlvqModel
 
-from lvqrej._frames import check_labels, validated
-from lvqrej._validation import LARGEST, check_choice, check_number, check_samples, classes_of, describe
-from lvqrej.initialization import (
-    Array,
+from lvqrej.prototypes import squared_distances
+from lvqrej.training import (
     Coordinates,
+    Problem,
     class_centres,
     cost_weights,
     given_prototypes,
     initial_matrix,
-    prototype_counts,
+    minimise,
 )
-from lvqrej.prototypes import finite_distances
-from lvqrej.training import Problem, minimise
+from lvqrej.validation import (
+    LARGEST,
+    Floats,
+    check_choice,
+    check_number,
+    classes_of,
+    describe,
+    validated,
+)
 
 
 class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
@@ -128,7 +134,6 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
     def fit(self, x: ArrayLike, y: ArrayLike) -> Self:
         """Learn from samples `x` (n, d) and labels `y` (n,) and return self."""
         X, labels = validated(self, x, y=y)
-        check_labels(y, labels)
         self._check_parameters()
         self.classes_, targets = classes_of(labels, "y")
         if len(self.classes_) < 2:
@@ -136,42 +141,37 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         if self.initial_prototypes is not None:
             P, classes = given_prototypes(self.initial_prototypes, X.shape[1], self.classes_)
         else:
-            counts = prototype_counts(self.prototypes_per_class, self.classes_)
-            P, classes = class_centres(X, targets, self.classes_, counts, self.random_state)
+            P, classes = class_centres(
+                X, targets, self.classes_, self.prototypes_per_class, self.random_state
+            )
         self.c_w_ = self.classes_[classes]
         space = Coordinates.of(X, whiten=self._learns_matrix, regularization=float(self.regularization))
         L = self._initial_matrix(P, space)
         beta = float(self.beta) if self.squashing == "logistic" else 0.0
         weights = cost_weights(self.c, self.classes_)
-        problem = Problem(
-            (X - space.mean) @ space.W, targets, classes, weights, beta, float(self.regularization), space.W
-        )
-        self._train(problem, (P - space.mean) @ space.W, L, space)
+        problem = Problem(space.to(X), targets, classes, weights, beta, float(self.regularization), space.W)
+        self._train(problem, space.to(P), L, space)
         return self
 
-    def _train(self, problem: Problem, P: Array, L: Array | None, space: Coordinates) -> None:
+    def _train(self, problem: Problem, P: Floats, L: Floats | None, space: Coordinates) -> None:
         """Minimise the cost from P and L and set the fitted attributes."""
         self.history_: list[dict[str, Any]] = []
 
-        def adopt(cost: float, P: Array, L: Array | None) -> None:
-            self.cost_, self.w_ = float(cost), P @ space.inverse + space.mean
+        def adopt(cost: float, P: Floats, L: Floats | None) -> None:
+            self.cost_, self.w_ = float(cost), space.back(P)
             if L is not None:
                 self.omega_ = L @ space.W.T
                 self.omega_ /= np.linalg.norm(self.omega_)
 
-        def watch(cost: float, P: Array, L: Array | None) -> None:
+        def watch(cost: float, P: Floats, L: Floats | None) -> None:
             adopt(cost, P, L)
             names = ("w",) if L is None else ("w", "omega")
             self.history_.append({"cost": self.cost_} | {name: getattr(self, name + "_") for name in names})
             if self.display:
                 print(f"iteration {len(self.history_) - 1}: cost {cost:.10g}")
 
-        watching = self.keep_history or self.display
-        if watching:
-            watch(problem.cost_and_gradient(P, L)[0], P, L)
-        solution = minimise(
-            problem, P, L, gtol=self.gtol, max_iter=self.max_iter, watch=watch if watching else None
-        )
+        watching = watch if self.keep_history or self.display else None
+        solution = minimise(problem, P, L, gtol=self.gtol, max_iter=self.max_iter, watch=watching)
         adopt(solution.cost, solution.P, solution.L)
         self.n_iter_ = solution.n_iter
         if not self.keep_history:
@@ -197,42 +197,38 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} must be True or False; found {describe(getattr(self, name))}")
 
-    def _initial_matrix(self, P: Array, space: Coordinates) -> Array | None:
+    def _initial_matrix(self, P: Floats, space: Coordinates) -> Floats | None:
         """Return the matrix to start from, in the coordinates of `space`, or None if none is learned."""
         return None
 
-    def _compute_distance(self, x: ArrayLike, w: Array | None = None) -> Array:
+    def _compute_distance(self, x: ArrayLike, w: Floats | None = None) -> Floats:
         """Return squared distances of samples to prototypes, of shape (n, m)."""
-        Lt = self.omega_.T if self._learns_matrix else np.eye(self.w_.shape[1])
-        return finite_distances(check_samples(x), self.w_ if w is None else w, np.ascontiguousarray(Lt))
-
-    def _distances(self, x: ArrayLike) -> Array:
         check_is_fitted(self, "w_")
-        return self._compute_distance(validated(self, x))
+        L = self.omega_ if self._learns_matrix else np.eye(self.w_.shape[1])
+        return squared_distances(validated(self, x), self.w_ if w is None else w, L)
 
     def predict(self, x: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
-        nearest = self._distances(x).argmin(axis=1)
+        nearest = self._compute_distance(x).argmin(axis=1)
         return self.c_w_[nearest]
 
-    def decision_function(self, x: ArrayLike) -> Array:
+    def decision_function(self, x: ArrayLike) -> Floats:
         """Return by how much the nearest prototype of each class is nearer than that of any other.
 
         Of shape (n, n_classes), or for two classes (n,): the value of the second one.
         """
-        distances = self._distances(x)
-        nearest = np.stack([distances[:, self.c_w_ == label].min(axis=1) for label in self.classes_], axis=1)
-        others = np.stack(
-            [np.delete(nearest, i, axis=1).min(axis=1) for i in range(nearest.shape[1])], axis=1
-        )
+        distances = self._compute_distance(x)
+        own = self.c_w_ == self.classes_[:, None]
+        nearest = np.stack([distances[:, same].min(axis=1) for same in own], axis=1)
+        others = np.stack([distances[:, ~same].min(axis=1) for same in own], axis=1)
         scores = others - nearest
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
-    def phi(self, x: ArrayLike) -> Array:
+    def phi(self, x: ArrayLike) -> Floats:
         """Return the squashing phi(x)."""
         return expit(self.beta * np.asarray(x)) if self.squashing == "logistic" else np.asarray(x, float)
 
-    def phi_prime(self, x: ArrayLike) -> Array:
+    def phi_prime(self, x: ArrayLike) -> Floats:
         """Return the derivative of the squashing."""
         values = self.phi(x)
         return self.beta * values * (1 - values) if self.squashing == "logistic" else np.ones_like(values)
@@ -314,27 +310,16 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         self.regularization = regularization
         self.initialdim = initialdim
 
-    def _initial_matrix(self, P: Array, space: Coordinates) -> Array:
-        d = P.shape[1]
-        k = self.initialdim
-        if k is None:
-            k = (
-                d
-                if self.initial_matrix is None
-                else len(check_samples(self.initial_matrix, d, "initial_matrix"))
-            )
-        self.dim_ = int(check_number(k, "initialdim", low=1, high=d, integer=True))
-        L = initial_matrix(self.initial_matrix, self.dim_, P, space)
-        if len(L) != self.dim_:
-            raise ValueError(f"initial_matrix must have initialdim = {self.dim_} rows; found {len(L)}")
-        rank = np.linalg.matrix_rank(L)
-        if self.regularization > 0 and rank < len(L):
+    def _initial_matrix(self, P: Floats, space: Coordinates) -> Floats:
+        L = initial_matrix(self.initial_matrix, self.initialdim, P, space)
+        self.dim_ = len(L)
+        if self.regularization > 0 and (rank := np.linalg.matrix_rank(L)) < len(L):
             raise ValueError(
                 f"initial_matrix must have full rank with regularization; found rank {rank} of {len(L)}"
             )
         return L
 
-    def project(self, x: ArrayLike, dims: int, print_variance_covered: bool = False) -> Array:
+    def project(self, x: ArrayLike, dims: int, print_variance_covered: bool = False) -> Floats:
         """Return the samples in the `dims` directions the metric weighs most, of shape (n, dims).
 
         Distances in the first k of them are those of the model. `print_variance_covered` prints the share

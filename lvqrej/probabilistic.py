@@ -13,15 +13,23 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 
-from lvqrej._validation import LARGEST, check_names, check_number, check_samples, describe, feature_names_of
-from lvqrej.calibration import both_orders, platt_scaling, price_combination
 from lvqrej.cells import Cells
-from lvqrej.certainty import Certainty, check_theta
+from lvqrej.certainty import Certainty, Verdicts, check_theta
+from lvqrej.local_search import Pairs
 from lvqrej.lvq import GMLVQ
-from lvqrej.pairwise.accepted import Pairs, joint_cells, pairs_of
-from lvqrej.pairwise.joint_cells import EFFORT, GAP, JointCells
+from lvqrej.probable_set import EFFORT, GAP, ProbableSet, pairs_of, two_classes
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.telling.labels import check_kinds
+from lvqrej.validation import (
+    LARGEST,
+    check_kinds,
+    check_names,
+    check_number,
+    check_samples,
+    describe,
+    feature_names_of,
+)
+
+Floats = NDArray[np.float64]
 
 
 class UninformativePairWarning(UserWarning):
@@ -78,10 +86,10 @@ class ProbabilisticCertainty(Certainty):
 
     name = "probabilistic certainty"
     models_: dict[tuple[int, int], PrototypeModel]
-    alpha_: NDArray[np.float64]
-    beta_: NDArray[np.float64]
+    alpha_: Floats
+    beta_: Floats
     uninformative_pairs_: list[tuple[Any, Any]]
-    held_out_: dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.bool_]]]
+    held_out_: dict[tuple[int, int], tuple[Floats, NDArray[np.bool_]]]
     _pairs: Pairs | None = None  # made when first asked for
 
     def __init__(
@@ -119,7 +127,7 @@ class ProbabilisticCertainty(Certainty):
             scores = self._held_out_scores(estimator, of_pair, labels, classes[i])
             held_out[i, j] = scores, labels == classes[i]
             alpha[i, j], beta[i, j] = platt_scaling(*held_out[i, j])
-        self._set_parts(models, alpha + alpha.T, beta - beta.T, classes, feature_names_of(X))
+        self._set(models, alpha + alpha.T, beta - beta.T, classes, feature_names_of(X))
         self.held_out_ = held_out
         if self.uninformative_pairs_:
             pairs = ", ".join(f"{first!r} and {second!r}" for first, second in self.uninformative_pairs_)
@@ -164,18 +172,25 @@ class ProbabilisticCertainty(Certainty):
             raise ValueError("beta must be antisymmetric (beta_ji = -beta_ij); found other entries")
         option = cls(normalize=normalize)
         np.fill_diagonal(slope, 0)
-        option._set_parts(dict(models), slope, shift, labels, models[0, 1].feature_names)
+        option._set(dict(models), slope, shift, labels, models[0, 1].feature_names)
         return option
 
-    def probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, X: ArrayLike) -> Floats:
         """Return p(i | x), of shape (n, K), in the order of `classes`."""
-        return price_combination(self._exponents(X), self.normalize)
+        return price_combination(self._evaluated(X)[0], self.normalize)
 
-    def pairwise_probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return p_ij(x), of shape (n, K, K), 1/2 on the diagonal; p_ij + p_ji is 1 to the last bit."""
-        return both_orders(self._exponents(X))
+    def pairwise_probabilities(self, X: ArrayLike) -> Floats:
+        """Return p_ij(x), of shape (n, K, K), 1/2 on the diagonal; p_ij + p_ji is 1 to the last bit.
 
-    def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
+        The smaller of a pair is computed and the larger is 1 minus it: for q <= 1/2 the rounded 1 - q is
+        within half an ulp of 1 - q, so its sum with q rounds to 1, the even neighbour.
+        """
+        exponents = self._evaluated(X)[0]
+        e = np.exp(-np.abs(exponents))
+        smaller = e / (1 + e)
+        return np.where(exponents > 0, smaller, 1 - smaller)
+
+    def certainty(self, X: ArrayLike) -> Floats:
         """Return r(x) in [0, 1], of shape (n,)."""
         return self.probabilities(X).max(axis=1)
 
@@ -184,7 +199,23 @@ class ProbabilisticCertainty(Certainty):
         most_probable = self.probabilities(X).argmax(axis=1)
         return self.classes[most_probable]
 
-    def cells(self, theta: float, gap: float = GAP, effort: int = EFFORT) -> Cells | JointCells:
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return r(x), the two most probable classes, and the distances to them in the model of the two."""
+        exponents, distances = self._evaluated(X)
+        p, rows = price_combination(exponents, self.normalize), np.arange(len(exponents))
+        label = p.argmax(axis=1)
+        others = p.copy()
+        others[rows, label] = -1.0
+        rival = others.argmax(axis=1)
+        near, far = distances[rows, label, rival], distances[rows, rival, label]
+        return Verdicts(p[rows, label], label, rival, np.sqrt(near), np.sqrt(far))
+
+    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
+        """Return one model per pair of classes."""
+        self._check_fitted()
+        return {(i, j): model for (i, j), model in self.models_.items()}
+
+    def cells(self, theta: float, gap: float = GAP, effort: int = EFFORT) -> Cells | ProbableSet:
         """Return the accepted set r(x) >= theta, as `explain` searches it.
 
         For two classes it is a finite union of `Cells`, the relative similarity's balls with threshold
@@ -213,23 +244,29 @@ class ProbabilisticCertainty(Certainty):
         check_number(effort, "effort", low=0, integer=True)
         if self._pairs is None:
             self._pairs = pairs_of(self.models_, self.alpha_, self.beta_, self.classes)
-        return joint_cells(self, self._pairs, check_theta(theta), float(gap), int(effort))
+        level, K = check_theta(theta), len(self.classes)
+        level = max(level, 0.5) if K == 2 else level  # of two probabilities that add up to 1
+        cells = two_classes(self._pairs, level) if K == 2 else None
+        if cells is not None:
+            return cells
+        return ProbableSet(self, level, self._pairs, tuple(range(K)), gap=float(gap), effort=int(effort))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "models_"):
             raise NotFittedError("this ProbabilisticCertainty has no models yet; call fit(X, y) first")
 
-    def _exponents(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return alpha_ij s_ij(x) + beta_ij, of shape (n, K, K)."""
+    def _evaluated(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Return alpha_ij s_ij(x) + beta_ij, and d_i in the model of i and j, both of shape (n, K, K)."""
         self._check_fitted()
         samples = check_samples(X, self.n_features)
         check_names(X, self.feature_names)
-        exponents = np.zeros((len(samples), len(self.classes), len(self.classes)))
+        exponents, nearest = np.zeros((2, len(samples), len(self.classes), len(self.classes)))
         for (i, j), model in self.models_.items():
-            score = signed_similarity(model, samples, self.classes[i])
-            exponents[:, i, j] = self.alpha_[i, j] * score + self.beta_[i, j]
+            own, other = _nearest_two(model, samples, self.classes[i])
+            exponents[:, i, j] = self.alpha_[i, j] * _score(own, other) + self.beta_[i, j]
             exponents[:, j, i] = -exponents[:, i, j]
-        return exponents
+            nearest[:, i, j], nearest[:, j, i] = own, other
+        return exponents, nearest
 
     def _check_labels(self, y: Any, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
         check_kinds(y)
@@ -246,9 +283,7 @@ class ProbabilisticCertainty(Certainty):
             )
         return classes, label_index
 
-    def _held_out_scores(
-        self, estimator: Any, X: NDArray[np.float64], labels: NDArray[Any], label: Any
-    ) -> NDArray[np.float64]:
+    def _held_out_scores(self, estimator: Any, X: Floats, labels: NDArray[Any], label: Any) -> Floats:
         """Return the score of each sample by a model that has not seen it, of shape (n,)."""
         scores = np.empty(len(X))
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
@@ -256,11 +291,11 @@ class ProbabilisticCertainty(Certainty):
             scores[test] = signed_similarity(_fitted(estimator, X[train], labels[train]), X[test], label)
         return scores
 
-    def _set_parts(
+    def _set(
         self,
         models: dict[tuple[int, int], PrototypeModel],
-        alpha: NDArray[np.float64],
-        beta: NDArray[np.float64],
+        alpha: Floats,
+        beta: Floats,
         classes: NDArray[Any],
         feature_names: list[str] | None,
     ) -> None:
@@ -272,7 +307,7 @@ class ProbabilisticCertainty(Certainty):
         self._pairs = None
 
 
-def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> NDArray[np.float64]:
+def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> Floats:
     """Return s(x) = (d_other - d_label) / (d_other + d_label) in a model of two classes, of shape (n,).
 
     It is 1 on a prototype of class `label`, -1 on one of the other class, 0 where both distances vanish.
@@ -280,14 +315,78 @@ def signed_similarity(model: PrototypeModel, X: ArrayLike, label: Any) -> NDArra
     >>> signed_similarity(PrototypeModel([[0], [2]], ["a", "b"]), [[0], [0.5], [1], [2]], "b")
     array([-1. , -0.8,  0. ,  1. ])
     """
-    distances = model.distances(X)
-    of_label = model.labels == label
-    own, other = distances[:, of_label].min(axis=1), distances[:, ~of_label].min(axis=1)
+    return _score(*_nearest_two(model, X, label))
+
+
+def _nearest_two(model: PrototypeModel, X: ArrayLike, label: Any) -> tuple[Floats, Floats]:
+    """Return the distances to the nearest prototypes of a class and of the other one, of shape (n,)."""
+    distances, of_label = model.distances(X), model.labels == label
+    return distances[:, of_label].min(axis=1), distances[:, ~of_label].min(axis=1)
+
+
+def _score(own: Floats, other: Floats) -> Floats:
     total = other + own
     return np.divide(other - own, total, out=np.zeros_like(total), where=total > 0)
 
 
-def _fitted(estimator: Any, X: NDArray[np.float64], labels: NDArray[Any]) -> PrototypeModel:
+def platt_scaling(scores: ArrayLike, is_first: ArrayLike) -> tuple[float, float]:
+    """Return alpha and beta of p = 1 / (1 + exp(alpha s + beta)), fitted to held-out scores.
+
+    Platt's targets are (n_1 + 1) / (n_1 + 2) for the n_1 samples of the first class and 1 / (n_0 + 2) for
+    the n_0 others. The cross-entropy to them is convex, and as they are neither 0 nor 1 its minimum is finite
+    even for separable scores: Newton's method, with steps halved until they descend.
+
+    >>> alpha, beta = platt_scaling([-0.5, -0.1, 0.2, 0.6], [False, False, True, True])
+    >>> alpha < 0
+    True
+    """
+    s, first = np.asarray(scores, dtype=np.float64), np.asarray(is_first, dtype=bool)
+    if s.ndim != 1 or len(s) == 0 or not np.isfinite(s).all():
+        raise ValueError(f"scores must be finite, of shape (n,) with n at least 1; found {describe(scores)}")
+    if first.shape != s.shape:
+        raise ValueError(f"is_first must have one entry per score ({len(s)}); found shape {first.shape}")
+    n, n_first = len(s), np.count_nonzero(first)
+    target = np.where(first, (n_first + 1) / (n_first + 2), 1 / (n - n_first + 2))
+    centre, scale = s.mean(), s.std()
+    if scale <= np.finfo(float).eps:  # scores within [-1, 1] that differ by rounding only tell nothing
+        return 0.0, float(np.log((1 - target).sum() / target.sum()))
+    design = np.column_stack([(s - centre) / scale, np.ones(n)])
+
+    def cost(w: Floats) -> float:
+        t = design @ w
+        return float((np.logaddexp(0.0, t) - target * t).sum())
+
+    w, step = np.array([0.0, np.log(target.sum() / (1 - target).sum())]), np.ones(2)
+    while np.abs(step).max() > 1e-12 * (1 + np.abs(w).max()):
+        p = 1 / (1 + np.exp(-(design @ w)))
+        hessian = (design * (p * (1 - p))[:, None]).T @ design
+        step = np.linalg.solve(hessian, design.T @ (target - p))
+        while cost(w + step) > cost(w) and np.abs(step).max() > 1e-12:
+            step = step / 2
+        w = w + step
+    return float(-w[0] / scale), float(w[0] / scale * centre - w[1])
+
+
+def price_combination(exponents: Floats, normalize: bool = False) -> Floats:
+    """Return p_i = 1 / (1 + sum_{j != i} exp(t_ij)), of shape (n, K), for exponents t of shape (n, K, K).
+
+    The largest exponent above 0 is taken out of numerator and denominator, so nothing overflows, and the
+    normalisation shifts log p_i, so it is defined where every p_i underflows.
+
+    >>> price_combination(np.array([[[0.0, -2.0], [2.0, 0.0]]])).round(3)
+    array([[0.881, 0.119]])
+    """
+    t = np.where(np.eye(exponents.shape[1], dtype=bool), 0.0, exponents)  # the 1 is exp(0)
+    top = t.max(axis=2)
+    total = np.exp(t - top[..., None]).sum(axis=2)
+    if not normalize:
+        return np.exp(-top) / total
+    log_p = -top - np.log(total)
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _fitted(estimator: Any, X: Floats, labels: NDArray[Any]) -> PrototypeModel:
     """Fit a copy of the estimator and return its prototypes, labels and metric."""
     fitted = clone(estimator).fit(X, labels)
     try:
@@ -317,7 +416,7 @@ def _check_models(models: Any, classes: NDArray[Any]) -> None:
             )
 
 
-def _check_square(matrix: ArrayLike, name: str, K: int) -> NDArray[np.float64]:
+def _check_square(matrix: ArrayLike, name: str, K: int) -> Floats:
     """Return a (K, K) copy of the matrix, or raise a ValueError."""
     square = check_samples(matrix, K, name=name).copy()
     if square.shape != (K, K):

@@ -5,52 +5,61 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import LARGEST, check_names, check_samples, classes_of, describe, dimensions, shape_of
+from lvqrej.validation import (
+    LARGEST,
+    Floats,
+    check_names,
+    check_samples,
+    classes_of,
+    describe,
+    dimensions,
+    shape_of,
+)
 
 #: The largest squared distance: the sum of two has to be a number as well.
-_LARGEST = LARGEST / 4
+LARGEST_DISTANCE = LARGEST / 4
+#: How many differences are held at once: they stay in the cache, and memory does not grow with the samples.
+CHUNK = 2**16
 
 
-@njit(cache=True)
-def squared_distances(
-    X: NDArray[np.float64], prototypes: NDArray[np.float64], Lt: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return d(x, p) = |L (x - p)|^2 for all rows x of `X` and p of `prototypes`; `Lt` is L transposed.
+def squared_distances(X: Floats, prototypes: Floats, L: Floats) -> Floats:
+    """Return d(x, p) = |L (x - p)|^2 for all rows x of `X` and p of `prototypes`, or raise a ValueError.
 
-    A loop and not a matrix product: each row sees the same operations in the same order whether it comes
-    alone or in a batch, so that a certainty has the same last bit and a test at the boundary one answer.
-    The difference is taken before it is projected, which keeps digits when data lie far from the origin.
+    A row has the same bits alone and in a batch, so that a test at the boundary has one answer: `matmul` of
+    a stack of differences is one product per sample. The difference is taken before it is projected, which
+    keeps digits when data lie far from the origin.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    prototypes : array of shape (m, d)
+    L : array of shape (k, d)
+
+    Returns
+    -------
+    array of shape (n, m)
+
+    Examples
+    --------
+    >>> squared_distances(np.array([[1.0, 1.0]]), np.zeros((1, 2)), np.array([[3.0, 4.0]]))
+    array([[49.]])
     """
-    n, d = X.shape
-    m, k = prototypes.shape[0], Lt.shape[1]
-    result = np.empty((n, m))
-    z = np.empty(k)
-    for i in range(n):
-        for j in range(m):
-            z[:] = 0.0
-            for f in range(d):
-                difference = X[i, f] - prototypes[j, f]
-                for r in range(k):
-                    z[r] += Lt[f, r] * difference
-            total = 0.0
-            for r in range(k):
-                total += z[r] * z[r]
-            result[i, j] = total
-    return result
-
-
-def finite_distances(
-    X: NDArray[np.float64], prototypes: NDArray[np.float64], Lt: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the `squared_distances`, or raise a ValueError if one is too large to be a number."""
-    distances = squared_distances(X, prototypes, Lt)
-    if not (distances <= _LARGEST).all():
-        row = int((distances <= _LARGEST).all(axis=1).argmin())
+    diagonal = L.diagonal()
+    is_diagonal = np.count_nonzero(L) == np.count_nonzero(diagonal)
+    distances = np.empty((len(X), len(prototypes)))
+    step = max(1, CHUNK // (len(prototypes) * max(L.shape)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(X), step):
+            # The order in memory decides in which order the last axis is summed.
+            Z = np.subtract(X[start : start + step, None], prototypes, order="C")
+            Z = Z[..., : len(diagonal)] * diagonal if is_diagonal else Z @ L.T
+            np.square(Z, out=Z).sum(axis=-1, out=distances[start : start + step])
+    if not (distances <= LARGEST_DISTANCE).all():
+        row = int((distances <= LARGEST_DISTANCE).all(axis=1).argmin())
         raise ValueError(
-            f"X must be near enough for squared distances up to {_LARGEST:.1g}; "
+            f"X must be near enough for squared distances up to {LARGEST_DISTANCE:.1g}; "
             f"found {describe(X[row].tolist())} at row {row}"
         )
     return distances
@@ -67,6 +76,15 @@ class PrototypeModel:
     L : array-like of shape (k, d), optional
         Factor of the metric, Omega = L'L, of any rank; the identity if None.
     feature_names : list of str, optional
+
+    Attributes
+    ----------
+    prototypes, labels, L, feature_names
+        As given, as arrays.
+    classes : array of shape (n_classes,)
+        The distinct labels, sorted.
+    class_index : array of shape (m,)
+        The place of each prototype's label among the classes.
 
     Examples
     --------
@@ -99,7 +117,6 @@ class PrototypeModel:
         if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != d):
             raise ValueError(f"feature_names must be a list of {d} names; found {describe(feature_names)}")
         self.feature_names = None if feature_names is None else list(feature_names)
-        self._Lt = np.ascontiguousarray(self.L.T)
 
     @classmethod
     def of(cls, x: Any) -> PrototypeModel:
@@ -127,21 +144,151 @@ class PrototypeModel:
         """
         if isinstance(x, cls):
             return x
-        from lvqrej.wrapping import parts_of  # needs scikit-learn, which arrays alone do not
-
-        return cls(*parts_of(x))
+        if isinstance(x, tuple) and len(x) in (2, 3):
+            return cls(*x)
+        if hasattr(x, "fit") and not isinstance(x, type):
+            return _of_estimator(x)
+        raise ValueError(
+            "x must be a PrototypeModel, a fitted LVQ estimator, a pipeline that ends in one, or a tuple "
+            f"(prototypes, labels) or (prototypes, labels, L); found {describe(x)}"
+        )
 
     @property
     def n_features(self) -> int:
         """Number of features d."""
         return self.prototypes.shape[1]
 
-    def distances(self, X: ArrayLike) -> NDArray[np.float64]:
+    def distances(self, X: ArrayLike) -> Floats:
         """Return d(x, p_j), of shape (n, m)."""
         samples = check_samples(X, self.n_features)
         check_names(X, self.feature_names)
-        return finite_distances(samples, self.prototypes, self._Lt)
+        return squared_distances(samples, self.prototypes, self.L)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
         return self.labels[self.distances(X).argmin(axis=1)]
+
+
+# scikit-learn takes two seconds to load, and arrays do not need it: the functions below load it.
+
+
+def scalers() -> tuple[Any, ...]:
+    """Return the scalers of scikit-learn that are affine maps (x - shift) / scale of single features."""
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+    return StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler
+
+
+def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
+    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'.
+
+    >>> from sklearn.pipeline import Pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> steps = Pipeline([("first", StandardScaler()), ("second", "passthrough")])
+    >>> [name for name, _ in opened(Pipeline([("steps", steps), ("model", StandardScaler())]))]
+    ['first', 'model']
+    """
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(estimator, Pipeline):
+        return [(name, estimator)]
+    steps = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
+    return [inner for name, step in steps for inner in opened(step, name)]
+
+
+def check_affine(name: str, step: Any) -> None:
+    """Raise a ValueError that names the step of a pipeline, fitted or not, if it is no affine scaler."""
+    known, found = scalers(), f"found step {name!r}, a {type(step).__name__}"
+    if not isinstance(step, known) or all(type(step).transform is not kind.transform for kind in known):
+        raise ValueError(
+            f"the steps before the LVQ model must be {', '.join(kind.__name__ for kind in known)} or "
+            f"'passthrough', with their own transform; {found}"
+        )
+    if getattr(step, "clip", False):
+        raise ValueError(f"the steps before the LVQ model must not clip; {found} with clip=True")
+
+
+def folded(steps: list[tuple[str, Any]], d: int) -> tuple[Floats, Floats]:
+    """Return scale and shift, each of shape (d,): the named fitted scalers together do (x - shift) / scale.
+
+    >>> from sklearn.preprocessing import MinMaxScaler, StandardScaler
+    >>> unit, standard = MinMaxScaler().fit([[0, 10], [2, 50]]), StandardScaler().fit([[0, 0], [1, 1]])
+    >>> folded([("unit", unit), ("standard", standard)], 2)
+    (array([ 1., 20.]), array([ 1., 30.]))
+    """
+    scale, shift = np.ones(d), np.zeros(d)
+    for name, step in steps:
+        step_scale, step_shift = _scaling(name, step)
+        if step.n_features_in_ != d:
+            raise ValueError(
+                f"the steps before the LVQ model must have its {d} features; found {step.n_features_in_} in "
+                f"step {name!r}"
+            )
+        scale, shift = scale * step_scale, shift + scale * step_shift
+    return scale, shift
+
+
+def _scaling(name: str, step: Any) -> tuple[Any, Any]:
+    """Return scale and shift of one fitted scaler (numbers where it has none)."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_affine(name, step)
+    check_is_fitted(step)
+    if hasattr(step, "min_"):  # MinMaxScaler does scale_ x + min_
+        return 1 / step.scale_, -step.min_ / step.scale_
+    # The mean that StandardScaler also has without `with_mean` is then not subtracted.
+    shift = step.mean_ if getattr(step, "with_mean", False) else getattr(step, "center_", None)
+    return 1.0 if step.scale_ is None else step.scale_, 0.0 if shift is None else shift
+
+
+def _of_estimator(x: Any) -> PrototypeModel:
+    """Return the model of a fitted LVQ estimator, or of a pipeline with its scalers folded into it."""
+    from sklearn.utils.validation import check_is_fitted
+
+    if getattr(x, "steps", None) == []:
+        raise ValueError("x must end in an LVQ model; found a pipeline without steps")
+    *steps, (_, model) = opened(x) or x.steps[-1:]
+    if not hasattr(model, "fit"):
+        return PrototypeModel.of(model)
+    check_is_fitted(model)
+    if hasattr(model, "w_") and hasattr(model, "c_w_"):
+        prototypes, labels = np.asarray(model.w_), np.asarray(model.c_w_)
+    elif hasattr(model, "prototypes_") and hasattr(model, "prototypes_labels_"):
+        # sklvq's labels are positions in `classes_`.
+        prototypes = np.asarray(model.prototypes_)
+        labels = np.asarray(model.classes_)[model.prototypes_labels_]
+    else:
+        raise ValueError(f"x must be an LVQ model with prototypes; found a fitted {type(model).__name__}")
+    missing = [label for label in model.classes_ if label not in labels]
+    if missing:
+        raise ValueError(f"x must have a prototype of each class; found none of {missing}")
+    L = _metric(model)
+    named = [step for step in [model, *(step for _, step in steps)] if hasattr(step, "feature_names_in_")]
+    names = [str(name) for name in named[0].feature_names_in_] if named else None
+    if steps:  # L ((x - shift) / scale - p) = (L / scale) (x - (p scale + shift))
+        scale, shift = folded(steps, prototypes.shape[1])
+        prototypes = prototypes * scale + shift
+        L = (np.eye(len(scale)) if L is None else np.asarray(L)) / scale
+    return PrototypeModel(prototypes, labels, L, names)
+
+
+def _metric(estimator: Any) -> Any:
+    """Return the factor L of a fitted estimator's metric, of shape (k, d), or None for the identity.
+
+    It asks for the learned attributes and not for the class: in sklearn-lvq every matrix model is also an
+    instance of the model without one.
+    """
+    L: Any = getattr(estimator, "omega_", None)
+    if hasattr(estimator, "omegas_") or np.ndim(L) == 3:
+        name = type(estimator).__name__
+        raise ValueError(f"x must have one metric for all prototypes; found a {name}, which has several")
+    relevances: Any = getattr(estimator, "lambda_", None)
+    # A vector of relevances scales squared differences if alone, and features before a matrix. sklvq's
+    # matrix of the same name is omega_' omega_ again.
+    if np.ndim(relevances) != 1:
+        return L
+    if L is not None:
+        return np.asarray(L) * relevances
+    if np.min(relevances) < 0:
+        raise ValueError(f"x must have relevances of at least 0; found {np.min(relevances)} in lambda_")
+    return np.diag(np.sqrt(relevances))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej._validation import LARGEST, as_floats, check_number, describe, dimensions, shape_of
+from lvqrej.validation import LARGEST, as_floats, check_number, describe, dimensions, shape_of
 
 
 class OperatingPoint(NamedTuple):
@@ -181,20 +180,18 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.
     return np.where((low < middle) & (middle <= high), middle, high)
 
 
-@njit(cache=True)
 def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the indices of the vertices of the smallest concave function above (x, y), x increasing."""
-    hull = np.empty(len(x), dtype=np.intp)
-    size = 0
-    for k in range(len(x)):
-        while size > 1:
-            a, b = hull[size - 2], hull[size - 1]
-            if (y[b] - y[a]) * (x[k] - x[a]) > (y[k] - y[a]) * (x[b] - x[a]):
+    points = list(zip(x.tolist(), y.tolist(), strict=True))  # Python's own numbers are faster one by one
+    hull: list[int] = []
+    for k, (x_k, y_k) in enumerate(points):
+        while len(hull) > 1:
+            (x_a, y_a), (x_b, y_b) = points[hull[-2]], points[hull[-1]]
+            if (y_b - y_a) * (x_k - x_a) > (y_k - y_a) * (x_b - x_a):
                 break
-            size -= 1  # b lies on or below the chord from a to k
-        hull[size] = k
-        size += 1
-    return hull[:size]
+            hull.pop()  # b lies on or below the chord from a to k
+        hull.append(k)
+    return np.array(hull, dtype=np.intp)
 
 
 def _check_certainty(certainty: Any) -> NDArray[np.float64]:

@@ -6,58 +6,47 @@ tests every answer, and `lower_bound` holds among all answers of the kind that w
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lvqrej._validation import check_choice, check_number
-from lvqrej.counterfactual import explain
-from lvqrej.engine.diagnosis import reason_of
-from lvqrej.engine.requirements import feature_mask
-from lvqrej.explanation import Explanations
-from lvqrej.varying.differing import best_first, one_per_class
-from lvqrej.varying.hitting import fewest_changes
-from lvqrej.varying.plausibility import Plausible
-from lvqrej.varying.reach import Answer, Reach
-from lvqrej.varying.robustness import Practice, practicable, why_impracticable
-from lvqrej.varying.variant_answers import Asked, VariantExplanation, VariantExplanations, amounts
+from lvqrej.cells import AcceptedSet
+from lvqrej.counterfactual import Answers, Query, explain, joined, valid_answers
+from lvqrej.explanation import Explanation
+from lvqrej.plausible import Plausible
+from lvqrej.robust import Execution, nearest_execution, why_none
+from lvqrej.sparsest import Reject, fewest_changes
+from lvqrej.validation import check_choice, check_number
 
-__all__ = [
-    "Plausible",
-    "VariantExplanation",
-    "VariantExplanations",
-    "plausible",
-    "robust",
-    "several",
-    "sparsest",
-    "trade_off",
-]
-
-Floats = NDArray[np.float64]
+__all__ = ["Plausible", "plausible", "robust", "several", "sparsest", "trade_off"]
 
 
-def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 500, **options: Any) -> Any:
+def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **options: Any) -> Any:
     """Explain with as few features as possible, and among these answers by the nearest one.
 
-    min |{k: delta_k != 0}|, then min sum_k w_k |delta_k|, by hitting sets (`lvqrej.varying.hitting`).
+    min |{k: delta_k != 0}|, then min sum_k w_k |delta_k|, by trying all small sets of features at once and
+    larger ones by hitting sets (`lvqrej.sparsest`).
 
     Parameters
     ----------
     option, theta, X
         As in `explain`.
     effort : int
-        Number of sets of features tried, per sample. If it runs out, `fewest` and `lower_bound` say what is
-        proven; the answer never changes more features than that of `explain`.
+        Number of sets of features tried, per sample; sizes of which all sets are tried at once count as one.
+        If it runs out, `fewest` and `lower_bound` say what is proven; the answer never changes more features
+        than that of `explain`.
     **options
         Those of `explain`.
 
     Returns
     -------
-    VariantExplanations, or VariantExplanation for a single sample
+    Explanations, or Explanation for a single sample
         `fewest` features have to change at least: the answer is the sparsest if it changes as many. (A set
         of features counts as unable if no change of it is shorter than 10^6 times the nearest answer.)
 
@@ -70,19 +59,20 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 500, **op
     >>> [(len(why.changed), round(why.distance, 3)) for why in (near, few)], few.fewest
     ([(2, 2.167), (1, 2.5)], 1)
     """
-    asked = Asked.of(option, theta, X, **options)
+    query = Query.of(option, theta, X, **options)
     tries = int(check_number(effort, "effort", low=0, integer=True))
-    answers = asked.each(partial(_sparsest, effort=tries))
-    result = asked.result(answers, _counted(asked, answers), _plain_reason(asked), sparse=True)
-    return result[0] if asked.single else result
+    accepted = query.accepted_set()
+    answers, fewest = _each(query, accepted, partial(_sparsest, effort=tries))
+    scopes = _counted(query, answers)
+    result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
+    return result[0] if query.single else result
 
 
-def _sparsest(reach: Reach, effort: int) -> Answer:
-    levels = fewest_changes(reach, effort)
-    return levels[0] if levels else Answer(None, np.inf, np.inf)
+def _sparsest(query: Query, accepted: AcceptedSet, effort: int) -> tuple[Answers, int]:
+    return fewest_changes(Reject(query, accepted), effort)[0]
 
 
-def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 2000, **options: Any) -> Any:
+def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **options: Any) -> Any:
     """Return the nearest answers of at most 1, 2, 3, ... features, as far as more features help.
 
     The curve of l1 against l0: from `sparsest`, where it starts, to `explain`, where it ends.
@@ -93,13 +83,13 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 2000, **
         As in `explain`.
     x : array-like of shape (d,)
     effort : int
-        Number of sets of features tried.
+        Number of sets of features tried, as in `sparsest`.
     **options
         Those of `explain`.
 
     Returns
     -------
-    VariantExplanations
+    Explanations
         One row per number of features (`counts`), distances falling.
 
     Examples
@@ -110,19 +100,19 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 2000, **
     >>> curve.counts, curve.distances.round(3)
     (array([1, 2]), array([2.5  , 2.167]))
     """
-    asked = Asked.of(option, theta, x, **options)
+    query = _of_one(option, theta, x, options)
     tries = int(check_number(effort, "effort", low=0, integer=True))
-    answers = fewest_changes(asked.one(), tries, curve=True) or [Answer(None, np.inf, np.inf)]
-    return asked.result(answers, _counted(asked, answers), _plain_reason(asked), sparse=True)
+    accepted = query.accepted_set()
+    levels = fewest_changes(Reject(query, accepted), tries, curve=True)
+    answers = joined([answer for answer, _ in levels], len(levels))
+    fewest = np.array([number for _, number in levels], dtype=np.int64)
+    return query.result(answers, accepted, scopes=_counted(query, answers), fewest=fewest)
 
 
-def _counted(asked: Asked, answers: list[Answer]) -> list[str]:
+def _counted(query: Query, answers: Answers) -> list[str]:
     """Say of how many features each answer is."""
-    samples = asked.samples if len(asked.samples) == len(answers) else [asked.samples[0]] * len(answers)
-    changed = [
-        0 if a.point is None else int((a.point != x).sum()) for a, x in zip(answers, samples, strict=True)
-    ]
-    return [f" of {n} feature{'s' if n > 1 else ''}" for n in changed]
+    numbers = (answers.points != query.samples).sum(axis=1)
+    return [f" of {n} feature{'s' if n > 1 else ''}" for n in numbers]
 
 
 def several(
@@ -155,7 +145,7 @@ def several(
 
     Returns
     -------
-    VariantExplanations
+    Explanations
         At most k rows, in the order of their distances: fewer if there are no more.
 
     Examples
@@ -170,17 +160,69 @@ def several(
     check_choice(differ, "differ", ("features", "classes"))
     wanted = int(check_number(k, "k", low=1, integer=True))
     other = int(check_number(apart, "apart", low=1, integer=True))
-    asked = Asked.of(option, theta, x, **options)
+    query = _of_one(option, theta, x, options)
+    accepted = query.accepted_set()
     if differ == "classes":
-        if options.get("target") is not None:
+        if query.required.target is not None:
             raise ValueError("target cannot be given with differ='classes': every class is a target")
-        answers = one_per_class(asked.one())[:wanted]
+        answers = _one_per_class(query, accepted)[:wanted]
         scopes = [" to this class"] * len(answers)
     else:
-        answers = best_first(asked.one(), wanted, other)
+        answers = _best_first(Reject(query, accepted), wanted, other)
         scopes = [" with other features than the former" if i else "" for i in range(len(answers))]
-    none = [Answer(None, np.inf, np.inf)]
-    return asked.result(answers or none, scopes or [""], _plain_reason(asked))
+    return query.result(joined(answers, len(answers)), accepted, scopes=scopes)
+
+
+def _one_per_class(query: Query, accepted: AcceptedSet) -> list[Answers]:
+    """Return the nearest answer of each class that has one, nearest class first."""
+    answers = []
+    for label in range(len(query.option.classes)):
+        of_class, required = accepted.with_label(label), replace(query.required, target=label)
+        answer = valid_answers(query.option, query.theta, of_class, required, query.samples)
+        answers.append(answer._replace(cells=np.array([-1])))  # it is none of all classes' cells
+    found = sorted((one for one in answers if one.found[0]), key=lambda one: float(one.distances[0]))
+    return found or [min(answers, key=lambda one: float(one.bounds[0]))]
+
+
+def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
+    """Return answers by distance, each keeping `apart` (or all) of the features an earlier one changes.
+
+    A node keeps some features as they are; its answer is the nearest of all that do. If that changes too much
+    of what a former answer changes, every admissible answer of the node keeps one feature more of those two
+    have in common: these are its children.
+    """
+    chosen: list[Answers] = []
+    order, known, unknown = count(), set(), np.inf
+    heap: list[tuple[float, int, frozenset[int], Answers]] = []
+    nodes = [frozenset[int]()]
+    while len(chosen) < wanted:
+        fresh = [kept for kept in nodes if kept not in known]
+        known.update(fresh)
+        if fresh:
+            may_change = np.array([~np.isin(np.arange(len(reject.x)), list(kept)) for kept in fresh])
+            answers = reject.answers(*reject.only(may_change))
+            unknown = min(unknown, answers.bounds[~answers.found].min(initial=np.inf))
+            for i in np.flatnonzero(answers.found):
+                entry = float(answers.distances[i]), next(order), fresh[i], answers.row(int(i))
+                heapq.heappush(heap, entry)
+        if not heap:
+            return chosen or [answers]
+        _, _, kept, answer = heapq.heappop(heap)
+        changed = _changed(reject, answer)
+        former = [_changed(reject, one) for one in chosen]
+        repeats = [
+            features & changed for features in former if len(features - changed) < min(apart, len(features))
+        ]
+        if not repeats:
+            bounds = [answer.bounds[0], unknown, *(item[3].bounds[0] for item in heap)]
+            chosen.append(answer._replace(bounds=np.array([min(bounds)])))
+            repeats = [changed]
+        nodes = [kept | {feature} for feature in repeats[0]]
+    return chosen
+
+
+def _changed(reject: Reject, answer: Answers) -> frozenset[int]:
+    return frozenset(np.flatnonzero(answer.points[0] != reject.x).tolist())
 
 
 def robust(
@@ -217,7 +259,7 @@ def robust(
 
     Returns
     -------
-    VariantExplanations, or VariantExplanation for a single sample
+    Explanations, or Explanation for a single sample
         `worst_certainty` is the smallest certainty at the corners of the box of errors. The whole box is
         accepted: it lies in one convex cell of the accepted set, as its corners do.
 
@@ -235,26 +277,27 @@ def robust(
     >>> robust(option, 0.6, [9, 0], least={0: 4}).distance
     4.0
     """
-    asked = Asked.of(option, theta, X, **options)
-    names = asked.required.names
-    practice = Practice(
-        amounts(error, "error", names),
-        amounts(least, "least", names),
-        feature_mask(integers, "integers", names),
-    )
-    found = asked.samples[:, practice.whole]
-    if (found != np.round(found)).any():
+    query = Query.of(option, theta, X, **options)
+    execution = Execution.of(error, least, integers, query.required.names)
+    given = query.samples[:, execution.whole]
+    if (given != np.round(given)).any():
         raise ValueError(
-            f"X must hold whole numbers in the features of integers; found {found[found % 1 != 0][0]}"
+            f"X must hold whole numbers in the features of integers; found {given[given % 1 != 0][0]}"
         )
     tries = None if effort is None else int(check_number(effort, "effort", low=1, integer=True))
-    answers = asked.each(partial(practicable, practice=practice, effort=tries))
-    scope = " that can be carried out so"
-    reason = partial(
-        why_impracticable, practice=practice, effort=tries, with_limit=asked.on_infeasible == "raise"
-    )
-    result = asked.result(answers, [scope] * len(answers), reason, errors=True)
-    return result[0] if asked.single else result
+    accepted = query.accepted_set()
+    answers, worst = _each(query, accepted, partial(_robust, execution=execution, effort=tries))
+    result = query.result(
+        answers, accepted, partial(why_none, query, execution, tries),
+        scopes=[" that can be carried out so"] * len(worst), worst_certainties=np.array(worst),
+    )  # fmt: skip
+    return result[0] if query.single else result
+
+
+def _robust(
+    query: Query, accepted: AcceptedSet, execution: Execution, effort: int | None
+) -> tuple[Answers, float]:
+    return nearest_execution(Reject(query, accepted), execution, effort)
 
 
 def plausible(
@@ -286,7 +329,7 @@ def plausible(
 
     Returns
     -------
-    VariantExplanations, or VariantExplanation for a single sample
+    Explanations, or Explanation for a single sample
 
     Examples
     --------
@@ -299,17 +342,25 @@ def plausible(
     array([1.06, 1.29])
     """
     result = explain(Plausible(option, data, labels, level), theta, X, **options)
-    parts = {item.name: getattr(result, item.name) for item in fields(result)}
-    scope = " among the training data"
-    if isinstance(result, Explanations):
-        return VariantExplanations(**parts, scopes=[scope] * len(result))
-    return VariantExplanation(**parts, scope=scope)
+    scope = [" among the training data"]
+    if isinstance(result, Explanation):
+        return replace(result.batch, scopes=scope)[0]
+    return replace(result, scopes=scope * len(result))
 
 
-def _plain_reason(asked: Asked) -> Callable[[Reach, Answer], str]:
-    """Return what `explain` says about a sample without a counterfactual."""
+def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) -> Query:
+    """Check the arguments of what takes one sample only."""
+    query = Query.of(option, theta, x, **options)
+    if len(query.samples) != 1:
+        raise ValueError(f"X must be one sample, of shape (d,); found {len(query.samples)}")
+    return query
 
-    def reason(reach: Reach, answer: Answer) -> str:
-        return reason_of(asked.option, asked.theta, reach.x, asked.required, asked.on_infeasible == "raise")
 
-    return reason
+def _each(
+    query: Query, accepted: AcceptedSet, solve: Callable[..., tuple[Answers, Any]]
+) -> tuple[Answers, list[Any]]:
+    """Answer every sample, in this process or in several; return what else was found with each."""
+    tasks = [(query._replace(samples=x[None], index=None), accepted) for x in query.samples]
+    solved = list(query.each(solve, tasks, "sample"))
+    none = valid_answers(query.option, query.theta, accepted, query.required, query.samples[:0])
+    return joined([none, *(answer for answer, _ in solved)], len(tasks)), [other for _, other in solved]

@@ -53,11 +53,11 @@ def random_case(seed: int, *, max_features: int = 64, n: int = 4, exact: bool = 
     return Case(option, float(10 ** rng.uniform(-3, 1)) * unit, (X + shift) * scale, weights)
 
 
-def random_requirements(case: Case, seed: int) -> dict[str, Any]:
-    """Return bounds, fixed features, directions, linear constraints and a target, for one case in eight."""
+def random_requirements(case: Case, seed: int, share: float = 1 / 8) -> dict[str, Any]:
+    """Return bounds, fixed features, directions, constraints and a target, for a share of the cases."""
     rng = np.random.default_rng([seed, 1])
     d = case.X.shape[1]
-    if rng.random() < 7 / 8:
+    if rng.random() >= share:
         return {}
     low, high = np.sort(
         case.option.model.prototypes[rng.integers(len(case.option.model.prototypes), size=2)], axis=0

@@ -24,7 +24,7 @@ from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "numba", "clarabel", "cvxpy")
+PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "clarabel", "cvxpy")
 #: What Sphinx calls the things it numbers, and what we do; whatever else is numbered is a theorem or its kin.
 NUMBERED = {"figure": "figures", "table": "tables", "displaymath": "equations", "exercise": "exercises"}
 #: A formula and what touches it.
@@ -35,12 +35,14 @@ ASSERTION = re.compile(r"^\s*(?:assert |np\.testing\.)", re.MULTILINE)
 
 
 def content_hash(source: Path) -> str:
-    """Hash what a notebook's output depends on besides the notebook itself: package, results, versions."""
-    spec = importlib.util.find_spec("lvqrej")
-    if spec is None or spec.origin is None:
-        raise ExtensionError("the package lvqrej cannot be imported: run `make env` first")
+    """Hash what a notebook's output depends on besides the notebook itself: code, results, versions."""
     digest = hashlib.sha256(platform.python_version().encode())
-    inputs = [*Path(spec.origin).parent.rglob("*.py"), *source.glob("book/results/**/*.csv")]
+    inputs = list(source.glob("book/results/**/*.csv"))
+    for package in ("lvqrej", "companion"):
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ExtensionError(f"{package} cannot be imported: run `make env` first")
+        inputs += Path(spec.origin).parent.rglob("*.py")
     for file in [*sorted(inputs), source / "requirements.txt"]:
         digest.update(file.as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -18,8 +18,8 @@ SCRIPTS = ("explorer-data.js", "explorer-engine.js", "explorer-text.js", "explor
 
 
 def explorer_data() -> dict[str, Any]:
-    """Return the package's data for the explorer, computed once for each state of the package."""
-    from lvqrej import explorer
+    """Return the data of the explorer, computed once for each state of the code."""
+    from companion import explorer
 
     kept = Path(os.environ["LVQREJ_EXPORT"]).parent / "explorer.json"
     if not kept.exists():
@@ -52,7 +52,7 @@ class Explorer(Directive):
 def write_data(app: Sphinx, env: BuildEnvironment) -> None:
     """Write the data beside the scripts before the pages that name them are written."""
     if app.builder.name == "html" and PAGE in env.found_docs:
-        from lvqrej import explorer
+        from companion import explorer
 
         target = Path(app.outdir) / "_static" / SCRIPTS[0]
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """``{paper-map}``: everything the paper has, with the place in the book, the code and the tests, all linked.
 
-The rows come from ``book/paper_map.csv``, which ``tests/test_paper_map.py`` holds against the paper's list,
-the chapters, the package and the tests. In the file, names of modules and tests lack their common beginning
-(``lvqrej.``, ``tests/``), and several entries of one field are separated by blanks.
+The rows come from ``book/paper_map.csv``, which ``tests/book/test_paper_map.py`` holds against the paper's
+list, the chapters, the code and the tests. In the file, tests lack their folder, and several entries of one
+field are separated by blanks.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ def line_of(file: Path, name: str) -> int:
     return scope.lineno
 
 
+def file_of_tests(root: Path, name: str) -> Path:
+    """Return the file of tests of that name, in whichever folder of tests it is."""
+    found = next((root / "tests").rglob(name), None)
+    if found is None:
+        raise ExtensionError(f"{FILE}: no file of tests is called {name}")
+    return found
+
+
 class PaperMap(SphinxDirective):
     """``{paper-map}``: one table for each kind of thing."""
 
@@ -84,17 +92,18 @@ class PaperMap(SphinxDirective):
 
     def _code(self, name: str) -> str:
         module, _, path = name.partition(":")
-        public = getattr(importlib.import_module(f"lvqrej.{module}"), "__all__", [path.split(".")[0]])
-        in_full = f"lvqrej.{module}" in self.documented and path.split(".")[0] in public
-        if in_full or f"lvqrej.{module}.{path}" in self.documented:
-            return f"{{py:obj}}`{path} <lvqrej.{module}.{path}>`"
-        file = f"lvqrej/{module.replace('.', '/')}.py"
+        public = getattr(importlib.import_module(module), "__all__", [path.split(".")[0]])
+        in_full = module in self.documented and path.split(".")[0] in public
+        if in_full or f"{module}.{path}" in self.documented:
+            return f"{{py:obj}}`{path} <{module}.{path}>`"
+        file = module.replace(".", "/") + ".py"
         return f"[`{path}`]({self._source(file, path)})"
 
     def _test(self, name: str) -> str:
         file, *path = name.split("::")
         words = path[-1].removeprefix("test_").replace("_", " ")
-        return f"[{words}]({self._source(f'tests/{file}', '.'.join(path))})"
+        place = file_of_tests(self.root, file).relative_to(self.root).as_posix()
+        return f"[{words}]({self._source(place, '.'.join(path))})"
 
     def _source(self, file: str, name: str) -> str:
         theme = self.config.html_theme_options

@@ -23,7 +23,7 @@ REPEATABLE = (".svg", ".csv")
 
 
 def export(chapters: list[str], folder: Path) -> None:
-    """Execute the notebooks of these chapters; `lvqrej.figures` writes into `folder`."""
+    """Execute the notebooks of these chapters; `companion.figures` writes into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["LVQREJ_EXPORT"] = str(folder)
     os.environ["LVQREJ_EXPORT_URI"] = folder.as_posix()

@@ -9,7 +9,7 @@
   "use strict";
 
   /* How far inside the border to aim, in units of the constraint's own size, try after try. */
-  const MARGINS = [0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8];
+  const MARGINS = [1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8];
   /* Pitch of the lattice on which the probabilistic search looks for accepted points, and its reach. */
   const PITCH = 0.05;
   const REACH = 14;

@@ -1,1 +1,0 @@
-"""The nearest point of a union of cells: bounds, solvers, search, certificates, validity."""

@@ -1,0 +1,294 @@
+"""How training samples become a certainty, a threshold on held-out certainties, and a label for rejects."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity
+from lvqrej.lvq import GMLVQ
+from lvqrej.probabilistic import ProbabilisticCertainty
+from lvqrej.prototypes import PrototypeModel, check_affine, folded, opened
+from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
+from lvqrej.validation import LARGEST, Floats, check_number, describe
+
+OPTIONS: dict[str, Any] = {
+    "relative-similarity": RelativeSimilarity,
+    "decision-distance": DecisionDistance,
+    "probabilistic": ProbabilisticCertainty,
+}
+#: Rules by which a threshold is read off the curve, and what each has to be given.
+RULES = {"reject_rate": ("rate",), "accuracy": ("accuracy",), "costs": ("error", "reject")}
+
+
+class FewerFoldsWarning(UserWarning):
+    """The smallest class has too few samples for as many folds as were asked for."""
+
+
+# The certainty
+
+
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """What it takes to turn training samples into a certainty, checked.
+
+    Attributes
+    ----------
+    option : class or callable of a PrototypeModel, or Certainty
+        A certainty with a method `fit`, not yet fitted, trains its own models, copies of `estimator`, with
+        `cv` folds of its own; any other is complete and used as it is.
+    estimator : estimator or None
+        Not fitted; None if the option is complete.
+    cv, inner_cv, seed : int
+        The folds of the threshold, those of the option, and the seed.
+    """
+
+    option: Any
+    estimator: Any
+    cv: int
+    inner_cv: int
+    seed: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the option has its model already and X, y are validation samples only."""
+        return isinstance(self.option, Certainty) and not self._fits_itself
+
+    @property
+    def _fits_itself(self) -> bool:
+        return _is_to_fit(self.option)
+
+    def certainty(self, X: Floats, y: NDArray[Any], names: list[str] | None = None) -> Certainty:
+        """Return the certainty after training on X (n, d) with labels y (n,)."""
+        if self.is_complete:
+            return self.option
+        if self._fits_itself:
+            option = copy.copy(self.option)
+            option.estimator, option.cv = self.estimator, self.inner_cv
+            option.fit(X, y).feature_names = names
+            return option
+        fitted = clone(self.estimator).fit(X, y)
+        try:
+            model = PrototypeModel.of(fitted)
+        except ValueError as error:
+            raise ValueError(f"estimator must be what PrototypeModel.of understands: {error}") from error
+        option = self.option(PrototypeModel(model.prototypes, model.labels, model.L, names))
+        if not isinstance(option, Certainty):
+            raise ValueError(f"option must make a certainty of a PrototypeModel; found {describe(option)}")
+        return option
+
+    def scale(self, X: Floats) -> Floats:
+        """Return what the estimator's scalers, fitted to `X`, divide each feature by, of shape (d,)."""
+        rows, steps = X, []
+        for name, step in opened(self.estimator)[:-1]:
+            steps.append((name, clone(step)))
+            rows = steps[-1][1].fit_transform(rows)
+        return folded(steps, X.shape[1])[0]
+
+    def for_counts(self, counts: NDArray[np.int64], chooses: bool) -> Fitting:
+        """Return it with no more folds than the smallest class can fill, or raise a ValueError.
+
+        `chooses` tells whether a threshold has to be chosen; each fold's training part is then divided again
+        if the option has folds of its own. Fewer folds than asked for are told by a warning.
+        """
+        least = int(counts.min())
+        outer = min(self.cv, least) if chooses else self.cv
+        part = least - ceil(least / outer) if chooses and outer > 0 else least
+        inner = min(self.inner_cv, part) if self._fits_itself else self.inner_cv
+        if self.is_complete or (outer, inner) == (self.cv, self.inner_cv):
+            return self
+        if min(outer, inner) < 2:
+            raise ValueError(
+                f"y must hold at least {3 if self._fits_itself and chooses else 2} samples of each class for "
+                f"cross-validation; found {least} (a number as threshold needs no folds)"
+            )
+        warnings.warn(
+            f"the smallest class in y has {least} samples, too few for cv={self.cv}: "
+            f"threshold and calibration use {outer} and {inner} folds",
+            FewerFoldsWarning,
+            stacklevel=3,
+        )
+        return replace(self, cv=outer, inner_cv=inner)
+
+    def held_out_curve(self, option: Certainty, X: Floats, y: NDArray[Any]) -> AccuracyRejectCurve:
+        """Return the accuracy-reject curve of certainties by models that have not seen their sample.
+
+        The folds' values are pooled, each divided by its own model's unit: relative similarities and
+        probabilities mean the same in every fold, but the distance to the decision boundary is measured in
+        separations of prototypes, which differ from fold to fold.
+        """
+        if self.is_complete:
+            return accuracy_reject_curve(option.certainty(X), option.predict(X) == y)
+        certainty, correct, unit = np.empty(len(X)), np.empty(len(X), dtype=bool), option.unit(X)
+        folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
+        for train, test in folds.split(X, y):
+            part = self.certainty(X[train], y[train])
+            certainty[test] = part.certainty(X[test]) * (unit / part.unit(X[train]))
+            correct[test] = part.predict(X[test]) == y[test]
+        return accuracy_reject_curve(certainty, correct)
+
+
+def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fitting:
+    """Return how to fit, or raise a ValueError that names the argument at fault.
+
+    >>> check_fitting(None, "relative-similarity", 5, 0).option.__name__
+    'RelativeSimilarity'
+    """
+    folds = int(check_number(cv, "cv", low=2, integer=True))
+    seed = int(check_number(random_state, "random_state", low=0, high=2**32 - 1, integer=True))
+    kind = OPTIONS.get(option, option) if isinstance(option, str) else option
+    if isinstance(kind, str) or not (isinstance(kind, Certainty) or callable(kind)):
+        raise ValueError(
+            f"option must be one of {', '.join(map(repr, OPTIONS))}, a certainty, or what makes one of a "
+            f"PrototypeModel; found {describe(option)}"
+        )
+    if isinstance(kind, type) and _is_to_fit(kind):
+        kind = kind(cv=folds, random_state=seed)
+    if isinstance(kind, Certainty) and not _is_to_fit(kind):
+        if estimator is not None:
+            raise ValueError(
+                f"estimator must be None if option has its model already; found {describe(estimator)}"
+            )
+        return Fitting(kind, None, folds, folds, seed)
+    inner_folds, own = (kind.cv, kind.estimator) if _is_to_fit(kind) else (folds, None)
+    if estimator is not None and own is not None:
+        raise ValueError("estimator must be None if option has an estimator itself; found both")
+    given = own if estimator is None else estimator
+    return Fitting(kind, _check_estimator(given, seed), folds, inner_folds, seed)
+
+
+def _is_to_fit(option: Any) -> bool:
+    """Tell whether an option, or a class of them, trains itself and has not: it has no classes yet."""
+    return hasattr(option, "fit") and not hasattr(option, "classes")
+
+
+def _check_estimator(estimator: Any, seed: int) -> Any:
+    if estimator is None:
+        return make_pipeline(StandardScaler(), GMLVQ(random_state=seed))
+    methods = ("fit", "predict", "get_params")  # a pipeline has `predict` if its last step has
+    if isinstance(estimator, type) or not all(hasattr(estimator, method) for method in methods):
+        raise ValueError(
+            "estimator must be an LVQ estimator, a pipeline of scalers ending in one, or None; "
+            f"found {describe(estimator)}"
+        )
+    for name, step in opened(estimator)[:-1]:
+        try:
+            check_affine(name, step)
+        except ValueError as error:
+            raise ValueError(f"estimator must scale each feature on its own: {error}") from error
+    return estimator
+
+
+# The threshold
+
+
+def check_rule(threshold: Any) -> Any:
+    """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...).
+
+    >>> check_rule(("accuracy", 0.99))
+    ('accuracy', 0.99)
+    >>> check_rule("elbow")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: threshold must be a number, 'knee' or one of ('reject_rate', rate), ...; found 'elbow' of ...
+    """
+    if isinstance(threshold, str) and threshold == "knee":
+        return threshold
+    if isinstance(threshold, Sequence) and not isinstance(threshold, str) and len(threshold) > 0:
+        rule = threshold[0]
+        if isinstance(rule, str) and len(threshold) == 1 + len(RULES.get(rule, threshold)):
+            largest = LARGEST if rule == "costs" else 1.0
+            numbers = (
+                check_number(value, f"threshold's {name}", low=0, high=largest)
+                for name, value in zip(RULES[rule], threshold[1:], strict=True)
+            )
+            return rule, *numbers
+    elif np.isscalar(threshold) and not isinstance(threshold, (str, bytes)):
+        return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
+    rules = ", ".join(f"({rule!r}, {', '.join(names)})" for rule, names in RULES.items())
+    raise ValueError(f"threshold must be a number, 'knee' or one of {rules}; found {describe(threshold)}")
+
+
+def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
+    """Return the point of the curve that a checked rule, other than a number, asks for."""
+    return curve.knee() if rule == "knee" else getattr(curve, f"at_{rule[0]}")(*rule[1:])
+
+
+# The label of a reject
+
+
+def label_of_reject(classes: NDArray[Any], given: Any = None) -> Any:
+    """Return the label that marks a reject: no class, and of the classes' own type.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes,)
+    given : label, optional
+        If None: "reject" among strings and booleans, -1 among numbers; where -1 is a class already, or
+        cannot be had in an unsigned type, the next integer outside the classes, below them if there is room.
+
+    Examples
+    --------
+    >>> int(label_of_reject(np.array([0, 1]))), int(label_of_reject(np.array([-1, 1])))
+    (-1, -2)
+    >>> label_of_reject(np.array(["benign", "malignant"]))
+    'reject'
+    >>> label_of_reject(np.array([0, 1]), 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: reject_label must not be a class; found 1 of type int among the classes [0, 1]
+    """
+    kind = classes.dtype.kind
+    label = _usual_label(classes) if given is None else given
+    number = not isinstance(label, bool) and isinstance(label, (int, float, np.number))
+    if kind in "iu":
+        limits, name = np.iinfo(classes.dtype), f"an integer of type {classes.dtype}"
+        fits = number and isinstance(label, (int, np.integer)) and limits.min <= label <= limits.max
+    elif kind == "f":
+        name, fits = "a finite number", number and bool(np.isfinite(label))
+    else:
+        name, fits = (
+            ("text", isinstance(label, str)) if kind == "U" else ("a single label", not np.ndim(label))
+        )
+    if not fits:
+        raise ValueError(f"reject_label must be {name}, as y is; found {describe(given)}")
+    if label in classes.tolist():
+        among = f"among the classes {describe(classes.tolist()).rsplit(' of type', 1)[0]}"
+        raise ValueError(f"reject_label must not be a class; found {describe(label)} {among}")
+    return classes.dtype.type(label) if kind in "iuf" else label
+
+
+def _usual_label(classes: NDArray[Any]) -> Any:
+    if classes.dtype.kind not in "iuf":
+        return "reject"
+    is_float = classes.dtype.kind == "f"
+    lowest = -np.inf if is_float else np.iinfo(classes.dtype).min
+    if lowest < 0 and -1 not in classes:
+        return -1
+    least = int(np.floor(classes.min()))
+    return least - 1 if least > lowest else int(classes.max()) + 1
+
+
+def with_rejects(labels: NDArray[Any], rejected: NDArray[np.bool_], reject_label: Any) -> NDArray[Any]:
+    """Return the labels with the reject's where `rejected`; text gets wide enough, booleans become objects.
+
+    >>> with_rejects(np.array(["a", "b"]), np.array([True, False]), "reject").tolist()
+    ['reject', 'b']
+    """
+    if labels.dtype.kind == "U":
+        labels = labels.astype(np.result_type(labels.dtype, np.asarray(reject_label).dtype))
+    else:
+        labels = labels.astype(labels.dtype if labels.dtype.kind in "iuf" else object)
+    labels[rejected] = reject_label
+    return labels

@@ -1,1 +1,0 @@
-"""The accepted set of the probabilistic certainty: budgets, joint cells, bounds, search."""

@@ -1,0 +1,331 @@
+"""The accepted set of the probabilistic certainty: cells over a continuum of budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvqrej.budget_search import Search
+from lvqrej.cells import (
+    CONE,
+    MOST_CORNERS,
+    NONE,
+    START,
+    Ball,
+    Cells,
+    HalfSpace,
+    Nearest,
+    corners,
+    padded,
+    stacked,
+)
+from lvqrej.certainty import separations
+from lvqrej.local_search import Pairs, rule_of, view_of
+from lvqrej.prototypes import PrototypeModel
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: The relative gap aimed at, and the number of relaxations after which a sample is left with the gap it has.
+GAP, EFFORT = 1e-3, 100
+#: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
+SMALLEST = 1e-6
+#: Samples that are searched for together.
+CHUNK = 64
+#: Multiples of a change that the option is asked about: F is zero there up to rounding.
+STRETCHES = np.concatenate([[1.0], 1 + 2.0**-52 * 4.0 ** np.arange(24)])
+
+
+#: Answers with a larger gap than this are tried to improve cell by cell, in at most so many rounds.
+LOOSE, ROUNDS = 1e-2, 6
+
+
+@dataclass(frozen=True, eq=False)
+class ProbableSet:
+    """The inputs with p(i | x) >= theta for some class i: sum_j e_ij <= kappa = 1/theta - 1.
+
+    It is the union over all budgets w, sum_j w_j <= 1, of the cells e_ij <= kappa w_j, each an intersection
+    of Apollonius balls. A branch and bound over the budgets searches it for each sample, until the relative
+    gap is small enough or its effort is spent; what it reports is proven either way.
+
+    Parameters
+    ----------
+    option : ProbabilisticCertainty
+        It has the last word on whether an input is accepted.
+    theta : float
+    pairs : Pairs
+        Its models and their calibration as arrays.
+    labels : tuple of int
+        The classes to be accepted as.
+    targeted : bool
+        Whether an answer has to get one of these labels.
+    pieces : tuple of (Ball or HalfSpace, label or None)
+        Further constraints, of all that is accepted or of one class.
+    gap : float
+        Relative gap to stop at.
+    effort : int
+        Number of relaxations after which a sample is left with the gap it has.
+    """
+
+    option: Any
+    theta: float
+    pairs: Pairs
+    labels: tuple[int, ...]
+    targeted: bool = False
+    pieces: tuple[tuple[Ball | HalfSpace, int | None], ...] = ()
+    gap: float = GAP
+    effort: int = EFFORT
+
+    def with_label(self, label: int) -> ProbableSet:
+        """Return the part accepted as the class of this index."""
+        return replace(self, labels=tuple({label} & {*self.labels}), targeted=True)
+
+    def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> ProbableSet:
+        """Return the set cut by further balls and half-spaces (only the part of one class, if given)."""
+        return replace(self, pieces=(*self.pieces, *((piece, label) for piece in pieces)))
+
+    def active(self, cell: int, x: Floats) -> list[str]:
+        """Say in words which pairs of classes take the room for doubt at x, accepted as class `cell`."""
+        names = self.option.classes.tolist()
+        p = self.option.pairwise_probabilities(x[None])[0, cell]
+        odds = np.delete(1 / np.maximum(p, 1e-300) - 1, cell)
+        others = [name for k, name in enumerate(names) if k != cell]
+        shares = odds / max(odds.sum(), 1e-300)
+        return [
+            f"{names[cell]} rather than {others[k]} ({shares[k]:.0%} of the doubt)"
+            for k in np.argsort(-shares, kind="stable")
+            if shares[k] >= 0.005
+        ]
+
+    def nearest(
+        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
+    ) -> Nearest:
+        """Find the nearest accepted points with lower <= x <= upper, in weighted l1; see `AcceptedSet`."""
+        n, d = X.shape
+        best = Nearest(
+            np.zeros((n, d)), np.full(n, np.inf), np.full(n, np.inf), np.full(n, -1), np.full(n, NONE)
+        )
+        for part in self._parts():
+            for first in range(0, n, CHUNK):
+                rows = slice(first, first + CHUNK)
+                found = part._searched(X[rows], weights, lower[rows], upper[rows], margin)
+                nearer = np.flatnonzero(found.distances < best.distances[rows]) + first
+                for name in ("changes", "distances", "cells", "paths"):
+                    getattr(best, name)[nearer] = getattr(found, name)[nearer - first]
+                best.bounds[rows] = np.minimum(best.bounds[rows], found.bounds)
+        return best
+
+    def _parts(self) -> list[ProbableSet]:
+        """Return sets whose pieces hold for all of their labels."""
+        if all(label is None for _, label in self.pieces):
+            return [self]
+        parts = []
+        for c in self.labels:
+            pieces = tuple((piece, None) for piece, of in self.pieces if of in (None, c))
+            parts.append(replace(self, labels=(c,), targeted=True, pieces=pieces))
+        return parts
+
+    def _searched(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float) -> Nearest:
+        """Find the nearest points of a set whose pieces hold for all labels."""
+        theta, K = min(max(self.theta, SMALLEST), 1 - 2.0**-53), len(self.option.classes)
+        normalize = bool(self.option.normalize) and K > 2
+        labels = np.array(self.labels if self.theta < 1 else (), dtype=np.int64)
+        pieces = [piece for piece, _ in self.pieces]
+        view = view_of(self.pairs, X, weights, lower, upper, pieces, margin)
+        starts = None
+        if normalize and len(labels):  # what is valid without normalisation is valid with it
+            plain = Search(view, rule_of(self.pairs, theta, False, False), labels, self.gap, self.effort // 5)
+            starts = plain.label, plain.beta
+        rule = rule_of(self.pairs, theta, normalize, self.targeted and self.theta <= 0.5)
+        search = Search(view, rule, labels, self.gap, self.effort, starts)
+        bounds = search.bounds if self.theta >= SMALLEST or not len(labels) else np.zeros(len(X))
+        changes, distances = self._settled(X, search, weights, lower, upper, margin)
+        label = search.label
+        for i in np.flatnonzero(bounds < (1 - LOOSE) * distances):
+            row = slice(i, i + 1)
+            for start in self._starts(X[i], changes[i] if distances[i] < np.inf else None):
+                for _ in range(ROUNDS):  # the budgets of a cell are those at its nearest point before
+                    cells = self._cells_around(np.clip(start, lower[row], upper[row]))
+                    one = cells.nearest(X[row], weights, lower[row], upper[row], margin)
+                    start = np.clip(X[row] + one.changes, lower[row], upper[row])
+                    length = float((np.abs(start - X[row]) * weights).sum())
+                    if not length < (1 - self.gap) * distances[i] or not self._accepts(start)[0]:
+                        break
+                    changes[i], distances[i], label[i] = start[0] - X[i], length, cells.labels[one.cells[0]]
+        found = distances < np.inf
+        paths = np.where(found, np.where(distances > 0, CONE, START), NONE)
+        return Nearest(changes, distances, np.minimum(bounds, distances), np.where(found, label, -1), paths)
+
+    def _starts(self, x: Floats, change: Floats | None) -> list[Floats]:
+        """Return points (1, d) whose cells may hold a near answer: that so far, the ways to prototypes."""
+        starts = [] if change is None else [x + change]
+        parts = np.linspace(0.0, 1.0, 21)[1:, None]
+        for c in self.labels:
+            own = np.unique(np.delete(self.pairs.own[c], c, axis=0))
+            for point in (self.pairs.points[own].mean(axis=0), *self.pairs.points[own]):
+                way = x + parts * (point - x)
+                starts.append(way[self.option.certainty(way).argmax()])
+                accepted = np.flatnonzero(self.option.accepts(way, self.theta))
+                starts += [way[accepted[0]]] if len(accepted) else []
+        return [start[None] for start in starts]
+
+    def _accepts(self, points: Floats) -> Mask:
+        """Return whether the option accepts each point, as the class asked for, within all pieces."""
+        accepted = self.option.accepts(points, self.theta)
+        if self.targeted and accepted.any():
+            accepted &= self.option.predict(points) == self.option.classes[self.labels[0]]
+        for piece, _ in self.pieces:
+            accepted &= piece.excess(points) <= 0
+        return accepted
+
+    def _settled(
+        self, X: Floats, search: Search, weights: Floats, lower: Floats, upper: Floats, margin: float
+    ) -> tuple[Floats, Floats]:
+        """Return changes that the option accepts, stretched by a few last digits, and their lengths."""
+        changes, left = search.beta / weights, search.value < np.inf
+        for scales in (STRETCHES[:1], STRETCHES[1:]):
+            rows = np.flatnonzero(left)
+            left = np.zeros(len(X), dtype=bool)
+            if len(rows):
+                points = np.clip(
+                    X[rows, None] + scales[:, None] * changes[rows, None],
+                    lower[rows, None],
+                    upper[rows, None],
+                )
+                good = self._accepts(points.reshape(-1, X.shape[1])).reshape(len(rows), -1)
+                some = good.any(axis=1)
+                changes[rows[some]] = (points - X[rows, None])[some, good[some].argmax(axis=1)]
+                left[rows[~some]] = True
+        missing = left | ~(search.value < np.inf)
+        for i in np.flatnonzero(left):
+            cells = self._cells_around((X[i] + changes[i])[None], int(search.label[i]))
+            one = cells.nearest(X[i : i + 1], weights, lower[i : i + 1], upper[i : i + 1], margin)
+            point = np.clip(X[i] + one.changes, lower[i], upper[i])
+            if one.distances[0] < np.inf and self._accepts(point)[0]:
+                changes[i], missing[i] = one.changes[0], False
+        changes[missing] = 0.0
+        return changes, np.where(missing, np.inf, np.abs(changes * weights).sum(axis=1))
+
+    def tightened(self, errors: Floats, around: Floats) -> Cells:
+        """Return cells whose points stay accepted when each feature is off by up to `errors`, of shape (d,).
+
+        There is one per class: its budgets are those around a point.
+        """
+        if np.count_nonzero(errors) <= MOST_CORNERS:
+            offsets = corners(errors)
+        else:
+            offsets = errors * np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors)))
+        return self._cells_around(around + offsets).tightened(errors, around)
+
+    def _cells_around(self, points: Floats, label: int | None = None) -> Cells:
+        """Return one convex cell of inputs that are probable enough per class, with budgets as at the points.
+
+        They are divided in proportion to the largest e_ij over the points, and asked of the prototypes
+        nearest there. A score below 0 would not be convex: 0 is asked instead. From theta = 1/2 on the label
+        is the class itself.
+        """
+        pairs = self.pairs
+        rule = rule_of(pairs, min(max(self.theta, 0.5), 1 - 2.0**-53), False, False)
+        z = np.einsum("skd,nsd->nsk", pairs.metrics[pairs.point_metric], points[:, None] - pairs.points)
+        squares = np.square(z).sum(axis=2)
+        cells = []
+        for c in self.labels if label is None else (label,):
+            near, far = squares[:, rule.own[c]][..., None], squares[:, rule.other[c]][:, :, None]
+            total = near + far
+            scores = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
+            worst = scores.min(axis=(0, 3))  # (J, P)
+            target, a, b = worst.argmax(axis=1), rule.a[c], rule.shift[c] - rule.log_kappa
+            tells = a > 0
+            least, wanted = np.exp(b - a), np.exp(np.minimum(b - a * worst.max(axis=1), 700))
+            spare, extra = 1 - least.sum(), np.where(tells, np.maximum(wanted - least, 0.0), 0.0)
+            if not spare > 0:
+                continue
+            part = extra / extra.sum() if extra.sum() > 0 else tells / max(tells.sum(), 1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                level = np.where(tells, np.maximum((b - np.log(least + part * spare)) / a, 0.0), -1.0)
+            own = rule.own[c][np.arange(len(a)), target]
+            triples = [
+                (own[j], q, level[j]) for j in np.flatnonzero(tells) for q in np.unique(rule.other[c][j])
+            ]
+            if all(l < 1 and pairs.apart[p, q] > 0 for p, q, l in triples):
+                cells.append((c, triples))
+        result = score_cells(pairs, cells)
+        for piece, of in self.pieces:
+            result = result.narrowed([piece], of)
+        return result
+
+
+def score_cells(pairs: Pairs, cells: list[tuple[int, list[tuple[int, int, float]]]]) -> Cells:
+    """Return cells of scores that are high enough: (d_other - d_own) / (d_other + d_own) >= score.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        Whose metrics and prototypes they are.
+    cells : list of (label, [(own, other, score), ...])
+        Of each cell the class, and what it asks for: two prototypes and a score from 0 to 1.
+    """
+    table = np.array([triple for _, triples in cells for triple in triples], dtype=float).reshape(-1, 3)
+    ends = np.cumsum([0, *(len(triples) for _, triples in cells)])
+    return Cells(
+        metrics=pairs.metrics,
+        points=pairs.points,
+        point_metric=pairs.point_metric,
+        near=table[:, 0].astype(np.int64),
+        far=table[:, 1].astype(np.int64),
+        alpha=1 + table[:, 2],
+        beta=1 - table[:, 2],
+        gamma=np.zeros(len(table)),
+        rows=padded([range(a, b) for a, b in pairwise(ends.tolist())]),
+        labels=np.array([label for label, _ in cells], dtype=np.int64),
+        point_names=[f"prototype {k}" for k in range(len(pairs.points))],
+    )
+
+
+def pairs_of(
+    models: dict[tuple[int, int], PrototypeModel], alpha: Floats, beta: Floats, classes: NDArray[Any]
+) -> Pairs:
+    """Return the pairwise models and their calibration as arrays."""
+    sizes, K = [len(model.prototypes) for model in models.values()], len(classes)
+    ends = np.cumsum([0, *sizes])
+    apart, own = np.zeros((ends[-1], ends[-1])), {}
+    for first, ((i, j), model) in zip(ends, models.items(), strict=False):
+        here = slice(first, first + len(model.prototypes))
+        apart[here, here] = separations(model.prototypes, model.L)
+        for a, b in ((i, j), (j, i)):
+            own[a, b] = first + np.flatnonzero(model.labels == classes[a])
+    many = np.array([[len(own.get((a, b), ())) for b in range(K)] for a in range(K)])
+    table = np.zeros((K, K, many.max()), dtype=np.int64)
+    for (a, b), points in own.items():
+        table[a, b] = np.resize(points, many.max())
+    return Pairs(
+        metrics=stacked([model.L for model in models.values()], next(iter(models.values())).n_features),
+        points=np.vstack([model.prototypes for model in models.values()]),
+        point_metric=np.repeat(np.arange(len(models)), sizes),
+        own=table, counts=many, apart=apart, alpha=alpha, beta=beta,
+    )  # fmt: skip
+
+
+def two_classes(pairs: Pairs, theta: float) -> Cells | None:
+    """Return the cells of two classes, one per target; None if a score below 0 is enough (no ball)."""
+    cells: list[tuple[int, list[tuple[int, int, float]]]] = []
+    for label in (0, 1) if theta < 1 else ():
+        a, b = abs(pairs.alpha[0, 1]), pairs.beta[label, 1 - label] - (np.log1p(-theta) - np.log(theta))
+        level = b / a if a > 0 else (2.0 if b > 0 else -2.0)
+        winner = label if pairs.alpha[0, 1] <= 0 else 1 - label
+        if -1 < level < 0:
+            return None
+        if level <= -1:
+            cells.append((label, []))
+            continue
+        for p in np.unique(pairs.own[winner, 1 - winner]) if level <= 1 else ():
+            others = np.unique(pairs.own[1 - winner, winner])
+            apart = pairs.apart[p, others] > 0
+            if level == 0 or apart.all():  # a twin has the score 0
+                cells.append((label, [(p, q, level) for q in others[apart]]))
+    return score_cells(pairs, cells)

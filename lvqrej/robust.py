@@ -1,0 +1,315 @@
+"""Counterfactuals that can be carried out: with errors, with steps that matter, in whole numbers.
+
+Branch and bound over boxes. A node is a box and the errors that are taken into account. Its relaxation is the
+nearest answer of the box with just these errors; where that answer changes another feature that has one,
+changes one by less than matters, or is not whole, the node is divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lvqrej.branch_and_bound import branch_and_bound
+from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
+from lvqrej.certainty import Certainty, Verdicts
+from lvqrej.counterfactual import Answers, Query, accepted_set, reason_of
+from lvqrej.requirements import feature_index, feature_mask
+from lvqrej.sparsest import FAR, Reject, bounds_within
+from lvqrej.validation import check_number, check_samples, describe, dimensions
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: The relative gap aimed at, the number of relaxations unless told otherwise, and of corners that bound one.
+_GAP, _EFFORT, _CORNERS = 1e-6, 60, 64
+#: The same where each search is itself a branch and bound.
+_SLOW_EFFORT, _SLOW_CORNERS = 8, 2
+#: How much farther to go for points around which there is a cell.
+_FARTHER = (1.2, 2.0)
+#: How often a cell is tightened anew around the nearest point of the former one, where there is a continuum.
+_ROUNDS = 12
+
+
+class Execution(NamedTuple):
+    """How changes are carried out, as arrays over the features.
+
+    Changed features end up within `error` of what was intended; a change is 0 or at least `least`; the values
+    of `whole` features are integers.
+    """
+
+    error: Floats
+    least: Floats
+    whole: Mask
+
+    @staticmethod
+    def of(error: Any, least: Any, integers: Any, names: list[str]) -> Execution:
+        """Check what was given, by feature or for all."""
+        whole = feature_mask(integers, "integers", names)
+        return Execution(amounts(error, "error", names), amounts(least, "least", names), whole)
+
+
+class Node(NamedTuple):
+    """A box of counterfactuals, and the errors (d,) that are taken into account in it."""
+
+    lower: Floats
+    upper: Floats
+    errors: Floats
+
+
+def nearest_execution(reject: Reject, execution: Execution, effort: int | None) -> tuple[Answers, float]:
+    """Return the nearest answer that can be carried out, and the smallest certainty that errors leave.
+
+    Its bound is what is proven after `effort` relaxations.
+    """
+    problem, gap = _Problem(reject, execution), reject.accepted.gap
+    whole, lower, upper = execution.whole, reject.lower, reject.upper
+    root = Node(
+        np.where(whole, np.ceil(lower), lower), np.where(whole, np.floor(upper), upper), np.zeros(len(whole))
+    )
+    usual = _SLOW_EFFORT if gap > 0 else _EFFORT
+    found = branch_and_bound(problem, root, max(_GAP, 2 * gap), usual if effort is None else effort)
+    if found.answer is None:
+        plain = reject.answers(lower[None], upper[None]).distances[0]
+        bound = np.inf if found.bound >= FAR * plain else found.bound
+        empty = np.zeros((1, len(lower)))
+        return reject.answers(empty + 1, empty)._replace(bounds=np.array([bound])), np.inf
+    answer = found.answer._replace(bounds=np.array([min(found.bound, found.value)]))
+    wrong = np.where(answer.points[0] != reject.x, execution.error, 0.0)
+    return answer, float(reject.query.option.certainty(answer.points + offsets(wrong)).min())
+
+
+class _Problem:
+    """One sample's problem, for `branch_and_bound`; what is relaxed is a point of the node, or None."""
+
+    def __init__(self, reject: Reject, execution: Execution) -> None:
+        self.reject, self.execution, self.x = reject, execution, reject.x
+        query, required = reject.query, reject.query.required
+        # Constraints are asked of the intended value, acceptance of what comes out.
+        free = required.without(["constraints"])
+        self.accepted = accepted_set(query.option, query.theta, free, query.samples)
+        targets = range(len(query.option.classes)) if required.target is None else [required.target]
+        self.by_class = [self.accepted.with_label(i) for i in targets]
+        self.half_spaces = required.half_spaces(query.samples)
+        self.weights = required.weights
+        # The nearest floats that are a step away.
+        above, below = self.x + execution.least, self.x - execution.least
+        self.above = np.where(above - self.x < execution.least, np.nextafter(above, np.inf), above)
+        self.below = np.where(self.x - below < execution.least, np.nextafter(below, -np.inf), below)
+        self._known: dict[tuple[bytes, ...], Answers] = {}
+
+    def relax(self, node: Node, cutoff: float) -> tuple[float, Floats | None]:
+        """Bound the node: by the plain answer, by the smallest step, and by what its errors cost at least."""
+        plain = self._nearest(node._replace(errors=np.zeros_like(node.errors)))
+        bound = plain.bounds[0]
+        if plain.distances[0] > 0:  # then some feature changes, and by as much as matters
+            steps = (self.weights * self.execution.least)[(node.lower != self.x) | (node.upper != self.x)]
+            bound = max(bound, steps.min(initial=np.inf))
+        if not plain.found[0]:
+            return bound, None
+        if bound >= cutoff or not node.errors.any():
+            return bound, plain.points[0]
+        firm = self._nearest(node, plain.points[0])
+        point = (firm if firm.found[0] else plain).points[0]
+        return max(bound, self._least(node, point)), point
+
+    def restrict(self, node: Node, relaxed: Floats | None) -> tuple[float, Answers | None]:
+        """Round the relaxed point to one that can be carried out."""
+        if relaxed is None:
+            return np.inf, None
+        lower, upper = self._rounded(node, relaxed)
+        errors = np.where((lower != self.x) | (upper != self.x), self.execution.error, 0.0)
+        answer = self._nearest(Node(lower, upper, errors), relaxed)
+        return answer.distances[0], answer if answer.found[0] else None
+
+    def branch(self, node: Node, relaxed: Floats | None) -> list[Node]:
+        """Divide the node where the relaxed point cannot be carried out; nowhere if it can."""
+        if relaxed is None:
+            return []
+        x, z, (error, least, whole) = self.x, relaxed, self.execution
+        delta = np.abs(z - x)
+        cost = delta * self.weights
+        ignored = (delta > 0) & (error > node.errors)
+        if ignored.any():
+            k = int((cost * ignored).argmax())
+            errors = node.errors.copy()
+            errors[k] = error[k]
+            return [node._replace(errors=errors), cut(node, k, x[k], x[k])]
+        fraction = np.abs(z - np.round(z)) * whole
+        if fraction.any():
+            k = int(fraction.argmax())
+            return [cut(node, k, upper=np.floor(z[k])), cut(node, k, lower=np.ceil(z[k]))]
+        small = (delta > 0) & (delta < least)
+        if small.any():
+            k = int((cost * small).argmax())
+            up, down = cut(node, k, lower=self.above[k]), cut(node, k, upper=self.below[k])
+            return [cut(node, k, x[k], x[k]), up, down]
+        return []
+
+    def _rounded(self, node: Node, z: Floats) -> tuple[Floats, Floats]:
+        """Return a box around z, all of whose points are whole and change nothing by less than matters."""
+        x, (error, least, whole) = self.x, self.execution
+        z = np.where(np.abs(z - x) < least / 2, x, np.where(whole, np.round(z), z))
+        z = np.clip(z, node.lower, node.upper)
+        stays = (z == x) & ((error > 0) | (least > 0))
+        steps = (z != x) & (least > 0)
+        lower = np.where(steps & (z > x), np.maximum(node.lower, self.above), node.lower)
+        upper = np.where(steps & (z < x), np.minimum(node.upper, self.below), node.upper)
+        far = np.where(z > x, np.maximum(z, np.ceil(lower)), np.minimum(z, np.floor(upper)))
+        z = np.where(steps, far, z)
+        fixed = stays | whole
+        return np.where(fixed, z, lower), np.where(fixed, z, upper)
+
+    def _nearest(self, node: Node, around: Floats | None = None) -> Answers:
+        """Return the nearest answer of the node's box that its errors leave accepted."""
+        key = tuple(part.tobytes() for part in node)
+        if key not in self._known:
+            if around is None or not node.errors.any():
+                self._known[key] = self.reject.answers(node.lower[None], node.upper[None])
+            else:
+                self._known[key] = self._tightened(node, around)
+        return self._known[key]
+
+    def _tightened(self, node: Node, around: Floats) -> Answers:
+        everywhere = Everywhere(self.reject.query.option, offsets(node.errors))
+        best: Answers | None = None
+        for point in self._starts(node, around):
+            for _ in range(_ROUNDS if self.accepted.gap > 0 else 1):
+                tight = self.accepted.tightened(node.errors, point)
+                tight = tight.narrowed(self.half_spaces) if self.half_spaces else tight
+                answer = self.reject.answers(node.lower[None], node.upper[None], tight, everywhere)
+                nearer = best is None or answer.distances[0] < best.distances[0] * (1 - 1e-4)
+                if nearer:
+                    best = answer._replace(cells=np.array([-1]))  # its cell is none of the option's
+                if not nearer or not answer.found[0]:
+                    break
+                point = answer.points[0]
+        assert best is not None
+        return best
+
+    def _starts(self, node: Node, around: Floats) -> Iterator[Floats]:
+        """Return points around which cells are tightened: a given one, and where there is a continuum more.
+
+        These go farther than to where a corner is only just accepted.
+        """
+        yield np.clip(around, node.lower, node.upper)
+        if self.accepted.gap == 0:
+            return
+        x, lower, upper = self._corners(node, around)
+        start = np.clip(x, lower, upper)
+        found = self.accepted.nearest(start, self.weights, lower, upper, 0.0)
+        changes = (start + found.changes - x)[np.isfinite(found.distances)]
+        for farther in _FARTHER:
+            yield from np.clip(self.x + farther * changes, node.lower, node.upper)
+
+    def _corners(self, node: Node, around: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the sample and the node moved by each of the errors with which a point is least certain."""
+        shifts = offsets(node.errors)
+        certainty = self.reject.query.option.certainty(around + shifts)
+        most = _SLOW_CORNERS if self.accepted.gap > 0 else _CORNERS
+        shifts = shifts[np.argsort(certainty, kind="stable")[:most]]
+        return self.x + shifts, node.lower + shifts, node.upper + shifts
+
+    def _least(self, node: Node, around: Floats) -> float:
+        """Return what an answer of the node costs at least: the dearest corner has to be accepted, too."""
+        x, lower, upper = self._corners(node, around)
+        bounds = [bounds_within(one, x, self.weights, lower, upper).max() for one in self.by_class]
+        rounding = 2.0**-50 * float(self.weights @ (np.abs(self.x) + node.errors))  # of the sums
+        return float(min(bounds)) - rounding
+
+
+def cut(node: Node, k: int, lower: float = -np.inf, upper: float = np.inf) -> Node:
+    """Return the part of the node with feature k between two values."""
+    low, high = node.lower.copy(), node.upper.copy()
+    low[k], high[k] = max(low[k], lower), min(high[k], upper)
+    return node._replace(lower=low, upper=high)
+
+
+def offsets(errors: Floats) -> Floats:
+    """Return all corners of the box of errors, or if they are too many, 1024 random ones."""
+    if np.count_nonzero(errors) <= MOST_CORNERS:
+        return corners(errors)
+    return np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors))) * errors
+
+
+class Everywhere(Certainty):
+    """A certainty that accepts an input only if it is accepted, with the same label, at all given offsets."""
+
+    def __init__(self, option: Certainty, shifts: Floats) -> None:
+        self.option, self.shifts = option, shifts
+        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
+        self.classes, self.n_features = option.classes, option.n_features
+
+    def certainty(self, X: ArrayLike) -> Floats:
+        """Return the certainty at the input itself, of shape (n,)."""
+        return self.option.certainty(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label at the input itself, of shape (n,)."""
+        return self.option.predict(X)
+
+    def cells(self, theta: float) -> AcceptedSet:
+        """Return the accepted set at the input itself."""
+        return self.option.cells(theta)
+
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, Mask]:
+        """Return the verdicts at the input itself, and whether it is accepted everywhere."""
+        samples = np.asarray(X, dtype=float)
+        verdicts, accepted = self.option.judged(samples, theta)
+        for i in np.flatnonzero(accepted):
+            there, passed = self.option.judged(samples[i] + self.shifts, theta)
+            accepted[i] = passed.all() and (there.label == verdicts.label[i]).all()
+        return verdicts, accepted
+
+
+def why_none(query: Query, execution: Execution, effort: int | None, x: Floats, proven: bool) -> str:
+    """Name what makes a change impossible to carry out: dropping it would allow one."""
+    one, required = query._replace(samples=x[None]), query.required
+    reject = Reject(one)
+    if not reject.answers(reject.lower[None], reject.upper[None]).found[0]:
+        return reason_of(query.option, query.theta, required, x, proven)
+    given = {
+        "error": (execution.error.any(), execution._replace(error=np.zeros_like(x))),
+        "least": (execution.least.any(), execution._replace(least=np.zeros_like(x))),
+        "integers": (execution.whole.any(), execution._replace(whole=np.zeros(len(x), dtype=bool))),
+    }
+    words = [name for name, (there, _) in given.items() if there]
+    helpful = [name for name in words if nearest_execution(reject, given[name][1], effort)[0].found[0]]
+    for group in required.groups():
+        other = Reject(one._replace(required=required.without([group])))
+        if nearest_execution(other, execution, effort)[0].found[0]:
+            names = ", ".join(required.names[k] for k in required.features_of(group))
+            helpful.append(f"{group} of {names}" if names else group)
+    found = "there is no change" if proven else "no change was found"
+    instead = ", or without ".join(helpful) or " and ".join(words)
+    return (
+        f"with {', '.join([*words, *required.groups()])} {found} that can be carried out; "
+        f"one exists without {instead}"
+    )
+
+
+def amounts(value: Any, name: str, names: list[str]) -> Floats:
+    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping.
+
+    >>> amounts({"age": 2}, "error", ["age", "bmi"])
+    array([2., 0.])
+    """
+    d = len(names)
+    given = np.zeros(d)
+    if isinstance(value, Mapping):
+        for feature, amount in value.items():
+            given[feature_index(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
+    elif value is not None and dimensions(value) == 0:
+        given[:] = check_number(value, name, low=0)
+    elif value is not None:
+        if dimensions(value) != 1 or len(value) != d:
+            raise ValueError(
+                f"{name} must be a number, a mapping or have shape ({d},); found {describe(value)}"
+            )
+        given = check_samples(np.asarray(value)[None], d, name=name)[0]
+    if not np.isfinite(given).all() or (given < 0).any():
+        raise ValueError(f"{name} must be finite and at least 0; found {given.tolist()}")
+    return given

@@ -1,0 +1,233 @@
+"""The fewest features that have to change: all small sets of them at once, larger ones by hitting sets.
+
+If the features of a set T cannot do it alone, every answer changes one outside T: what answers change hits
+the complements of all such T. A mixed-integer program (HiGHS) finds a set of the present size that hits all
+of them known so far; it is tried, and grows to a maximal T, one more to hit. If there is no such set, no set
+of this size can do it.
+
+The same with a distance instead of "cannot": sets that cannot do it nearer than the best answer known. When
+no set of the present size is left, the best answer is the nearest among all of that many features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from lvqrej.cells import AcceptedSet
+from lvqrej.certainty import Certainty
+from lvqrej.counterfactual import Answers, Query, valid_answers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+#: Features count as unable if no change of theirs is shorter than this many times the nearest answer.
+FAR = 1e6
+#: As many sets of one size are tried at once; fewer where each search is itself a branch and bound.
+_AT_ONCE, _SLOW_AT_ONCE = 30000, 2000
+#: As many hitting sets are tried at once.
+_SETS = 8
+#: Distances with a smaller relative difference are the same.
+_SAME = 1e-9
+#: Relative gap of a single answer up to which a set may still be grown.
+_LOOSE = 2e-3
+
+
+class Reject:
+    """One sample and what is asked of its counterfactual: certified answers within any box around it.
+
+    Parameters
+    ----------
+    query : Query
+        Of one sample.
+    accepted : AcceptedSet, optional
+        What the query accepts, if that is known already.
+
+    Examples
+    --------
+    >>> from lvqrej import PrototypeModel, RelativeSimilarity
+    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    >>> reject = Reject(Query.of(option, 0.6, [0.9, 0.0]))
+    >>> one_each = np.array([[True, False], [False, True]])
+    >>> reject.answers(*reject.only(one_each)).distances.round(6), reject.bounds(*reject.only(one_each))[1]
+    (array([0.233333,      inf]), np.float64(inf))
+    """
+
+    def __init__(self, query: Query, accepted: AcceptedSet | None = None) -> None:
+        self.query, self.x = query, query.samples[0]
+        self.accepted = query.accepted_set() if accepted is None else accepted
+        (self.lower,), (self.upper,) = query.required.box(query.samples)
+
+    def only(self, features: Mask, limit: float = np.inf) -> tuple[Floats, Floats]:
+        """Return boxes (n, d) in which only these features (n, d) may change, at a cost of `limit` each.
+
+        A box is empty where another feature has to change.
+        """
+        most = np.where(features, limit / self.query.required.weights, 0.0)
+        return np.maximum(self.lower, self.x - most), np.minimum(self.upper, self.x + most)
+
+    def answers(
+        self,
+        lower: Floats,
+        upper: Floats,
+        accepted: AcceptedSet | None = None,
+        option: Certainty | None = None,
+    ) -> Answers:
+        """Return the nearest valid answers within boxes (n, d), of another set and option if given."""
+        query, none = self.query, np.zeros(len(self.x), dtype=bool)
+        required = replace(
+            query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none
+        )
+        within = self.accepted if accepted is None else accepted
+        X = np.repeat(query.samples, len(lower), axis=0)
+        return valid_answers(option or query.option, query.theta, within, required, X)
+
+    def bounds(self, lower: Floats, upper: Floats) -> Floats:
+        """Return distances (n,) that no accepted point within boxes (n, d) can beat; infinity if none is."""
+        return bounds_within(self.accepted, self.x, self.query.required.weights, lower, upper)
+
+
+def bounds_within(accepted: AcceptedSet, X: Floats, weights: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Return distances from X (n, d) that no accepted point within boxes (n, d) can beat, of shape (n,)."""
+    start = np.clip(X, lower, upper)
+    bounds = (np.abs(start - X) * weights).sum(axis=1)
+    possible = (lower <= upper).all(axis=1)
+    bounds[~possible] = np.inf
+    if possible.any():
+        start, lower, upper = start[possible], lower[possible], upper[possible]
+        bounds[possible] += accepted.nearest(start, weights, lower, upper, 0.0).bounds
+    return bounds
+
+
+def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tuple[Answers, int]]:
+    """Return the nearest answer of the fewest features; with `curve` then of every larger number that helps.
+
+    With each comes the proven number of features that any answer has to change (by less than `FAR` times the
+    nearest answer's distance); its bound holds for all answers of as many features as this one. After
+    `effort` tries the best answer so far is returned, with what is proven.
+    """
+    nearest = reject.answers(reject.lower[None], reject.upper[None])
+    most = int((nearest.points != reject.x).sum())
+    if not nearest.found[0] or most == 0:
+        return [(nearest, 0)]
+    search = _Search(reject, nearest, effort)
+    levels: list[tuple[Answers, int]] = []
+    fewest = size = max(1, int(search.forced.sum()))
+    while size < most and (curve or not levels):
+        former, bound = search.best, search.exclude(size)
+        if search.best is not None and search.best is not former:
+            bounds = np.clip(bound or 0.0, nearest.bounds, search.best.distances)
+            levels.append((search.best._replace(bounds=bounds), fewest))
+        elif search.best is None and fewest == size and bound == search.goal:
+            fewest += 1
+        if bound is None:
+            break
+        size += 1
+    if not levels or (curve and nearest.distances[0] < (1 - _SAME) * search.goal):
+        levels.append((nearest, fewest))
+    return levels
+
+
+class _Search:
+    """The best answer so far, and the sets of features that cannot do it nearer."""
+
+    def __init__(self, reject: Reject, nearest: Answers, effort: int) -> None:
+        self.reject, self.effort = reject, effort
+        x, lower, upper = reject.x, reject.lower, reject.upper
+        self.free, self.forced = (lower < x) | (upper > x), (lower > x) | (upper < x)
+        # Sets grow best by features that change little in the nearest answer.
+        self.order = np.argsort(np.abs(nearest.points[0] - x) * reject.query.required.weights, kind="stable")
+        self.best: Answers | None = None
+        self.goal = FAR * float(nearest.distances[0])  # what is to be undercut
+        self.unable: list[tuple[Mask, float]] = []  # features, and a distance that they cannot undercut
+
+    def exclude(self, size: int) -> float | None:
+        """Try sets of a size until none is left that could be better; return a bound for all of them.
+
+        It is None if the effort does not suffice.
+        """
+        others, number = np.flatnonzero(self.free & ~self.forced), size - int(self.forced.sum())
+        if comb(len(others), number) <= (_SLOW_AT_ONCE if self.reject.accepted.gap > 0 else _AT_ONCE):
+            if self.effort < 1:
+                return None
+            self.effort -= 1
+            chosen = np.array(list(combinations(others, number)), dtype=np.intp)
+            sets = np.repeat(self.forced[None], len(chosen), axis=0)
+            np.put_along_axis(sets, chosen, True, axis=1)
+            return float(self._tried(sets).min())
+        while len(sets := self._hitting(size)):
+            if self.effort < 1:
+                return None
+            self.effort -= len(sets)
+            bounds = self._tried(sets)
+            grows = bounds >= (1 - _LOOSE) * self.goal
+            self.unable += zip(sets[~grows], bounds[~grows].tolist(), strict=True)
+            self.unable += self._grown(sets[grows], bounds[grows])
+        return min(bound for _, bound in self.unable)
+
+    def _tried(self, sets: Mask) -> Floats:
+        """Ask for the nearest answers of sets (n, d), keep a better one, and return bounds (n,)."""
+        goal, found = self.goal, self.reject.answers(*self.reject.only(sets, self.goal))
+        i = int(found.distances.argmin())
+        if found.distances[i] < (1 - _SAME) * goal:
+            self.best, self.goal = found.row(i), float(found.distances[i])
+        return np.minimum(found.bounds, goal)
+
+    def _hitting(self, size: int) -> Mask:
+        """Return sets (n, d) of this size that hit the complements of all unable sets, if there are any."""
+        rows = np.array([~features & self.free for features, _ in self.unable]).reshape(-1, len(self.free))
+        if not rows.any(axis=1).all():
+            return rows[:0]
+        rng, largest = np.random.default_rng(len(rows)), self.order[::-1]
+        ranked = [largest, *(rng.permutation(largest) for _ in range(_SETS - 1))]
+        sets = np.array([self._greedy(rows, ranking, size, self.forced) for ranking in ranked])
+        if (sets.sum(axis=1) > size).all():
+            low = self.forced.astype(float)
+            smallest = milp(
+                np.ones(len(low)),
+                constraints=LinearConstraint(rows.astype(float), lb=1.0),
+                integrality=np.ones(len(low)),
+                bounds=Bounds(low, np.maximum(low, self.free)),
+            )
+            sets = self._greedy(rows, largest, size, smallest.x > 0.5)[None]
+        return np.unique(sets[sets.sum(axis=1) <= size], axis=0)
+
+    def _greedy(self, rows: Mask, ranking: Ints, size: int, start: Mask) -> Mask:
+        """Add features that hit most of what is left until all rows are hit; then any, up to the size."""
+        chosen = start.copy()
+        left = rows[~rows[:, chosen].any(axis=1)]
+        while len(left):
+            feature = ranking[left.sum(axis=0)[ranking].argmax()]
+            chosen[feature] = True
+            left = left[~left[:, feature]]
+        more = ranking[(self.free & ~chosen)[ranking]]
+        chosen[more[: max(size - int(chosen.sum()), 0)]] = True
+        return chosen
+
+    def _grown(self, sets: Mask, bounds: Floats) -> list[tuple[Mask, float]]:
+        """Add features to unable sets as long as they stay so; return the sets and their bounds."""
+        least = np.minimum(bounds, (1 - _SAME) * self.goal)
+        grown = list(zip(sets, bounds.tolist(), strict=True))
+        rests = [self.order[(self.free & ~chosen)[self.order]] for chosen in sets]
+        while any(len(rest) for rest in rests):
+            wider = []
+            for (chosen, _), rest in zip(grown, rests, strict=True):
+                n = len(rest)
+                more = np.repeat(chosen[None], 2 * n, axis=0)
+                more[:, rest] |= np.vstack([np.tri(n), np.eye(n)]) > 0  # the first ones, and each alone
+                wider.append(more)
+            found = self.reject.bounds(*self.reject.only(np.vstack(wider), self.goal))
+            parts = np.split(np.minimum(found, self.goal), np.cumsum([len(more) for more in wider])[:-1])
+            for j, (more, part, rest) in enumerate(zip(wider, parts, rests, strict=True)):
+                n, fits = len(rest), part >= least[j]
+                i = n if fits[:n].all() else int(fits[:n].argmin())
+                if i > 0:
+                    grown[j] = more[i - 1], min(grown[j][1], float(part[i - 1]))
+                rests[j] = rest[i + 1 :][fits[n + i + 1 :]]
+        return grown

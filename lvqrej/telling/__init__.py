@@ -1,1 +1,0 @@
-"""Explanations for people: sentences, charts, causes, files."""

@@ -1,0 +1,300 @@
+"""Checks of what users pass in: each error names the argument, what was found and what is allowed.
+
+Data frames come in as arrays and go out as data frames. scikit-learn takes two seconds to load and is not
+needed to explain a model that is given as arrays: only the functions that use it load it.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: The largest finite number.
+LARGEST = float(np.finfo(float).max)
+
+
+def describe(value: Any) -> str:
+    """Say in a few words what `value` is, for an error message."""
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**60 else "an integer of many digits"
+    return f"{text if len(text) <= 60 else text[:57] + '...'} of type {type(value).__name__}"
+
+
+def dimensions(X: Any) -> int | None:
+    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths).
+
+    >>> dimensions([1.0, 2.0]), dimensions([[1.0], [2.0, 3.0]])
+    (1, None)
+    """
+    try:
+        return np.ndim(X)
+    except ValueError:
+        return None
+
+
+def shape_of(X: Any) -> str:
+    """Say what shape `X` has, or what it is if it has none.
+
+    >>> shape_of([[1, 2]]), shape_of([[1], [2, 3]])
+    ('shape (1, 2)', '[[1], [2, 3]] of type list')
+    """
+    return describe(X) if dimensions(X) is None else f"shape {np.shape(X)}"
+
+
+def check_number(
+    value: Any,
+    name: str,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    low_open: bool = False,
+    integer: bool = False,
+) -> float:
+    """Return `value` as a float between `low` and `high`, or raise a ValueError.
+
+    >>> check_number(0.3, "theta", low=0, high=1)
+    0.3
+    >>> check_number("0.3", "theta")
+    Traceback (most recent call last):
+    ...
+    ValueError: theta must be a number; found '0.3' of type str
+    """
+    kind, what = (Integral, "an integer") if integer else (Real, "a number")
+    try:
+        is_number = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+        number = float(value) if is_number else math.nan
+    except OverflowError:
+        number = math.nan  # an integer beyond all floats
+    if math.isnan(number):
+        raise ValueError(f"{name} must be {what}; found {describe(value)}")
+    if (number <= low if low_open else number < low) or number > high:
+        limits = [f"{'above' if low_open else 'at least'} {low:g}"] if low > -np.inf else []
+        limits += [f"at most {high:g}"] if high < np.inf else []
+        raise ValueError(f"{name} must be {' and '.join(limits)}; found {value!r}")
+    return number
+
+
+def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the names in `allowed`, or raise a ValueError.
+
+    >>> check_choice("l2", "norm", ("metric", "euclidean"))
+    Traceback (most recent call last):
+    ...
+    ValueError: norm must be one of 'metric', 'euclidean'; found 'l2' of type str
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {describe(value)}")
+    return value
+
+
+def as_floats(values: Any, name: str, shape: str) -> Floats:
+    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, dates, complex numbers.
+
+    >>> as_floats([1, True], "X", "(n,)")
+    array([1., 1.])
+    """
+    try:
+        array = np.asarray(values)
+        # The cast would drop an imaginary part with no more than a warning.
+        numbers = np.asarray(array.real, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numeric, of shape {shape}; found {describe(values)}") from error
+    if np.iscomplexobj(array):
+        raise ValueError(f"{name} must be real; found complex numbers")
+    if array.dtype.kind in "mM":
+        raise ValueError(f"{name} must be numeric; found dates or times ({array.dtype})")
+    return numbers
+
+
+def check_samples(
+    X: Any, n_features: int | None = None, name: str = "X", *, allow_empty: bool = False
+) -> Floats:
+    """Return `X` as a C-contiguous float64 array of shape (n, d), or raise a ValueError.
+
+    >>> check_samples([[1, 2]], n_features=2)
+    array([[1., 2.]])
+    >>> check_samples([[1.0, float("nan")]])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must be finite; found nan at row 0, column 1
+    """
+    samples = as_floats(X, name, "(n, d)")
+    if samples.ndim != 2:
+        hint = "; one sample is X.reshape(1, -1)" if samples.ndim == 1 else ""
+        raise ValueError(f"{name} must have shape (n, d); found shape {samples.shape}{hint}")
+    if samples.shape[1] == 0 or (samples.shape[0] == 0 and not allow_empty):
+        raise ValueError(f"{name} must not be empty; found shape {samples.shape}")
+    if n_features is not None and samples.shape[1] != n_features:
+        raise ValueError(f"{name} must have {n_features} features; found {samples.shape[1]}")
+    if not np.isfinite(samples).all():
+        row, column = np.argwhere(~np.isfinite(samples))[0]
+        raise ValueError(f"{name} must be finite; found {samples[row, column]} at row {row}, column {column}")
+    return samples
+
+
+def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct labels, sorted, and the place of each label among them, or raise a ValueError.
+
+    >>> classes_of(np.array(["b", "a", "b"]), "y")
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    try:
+        classes, places = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must hold labels of one kind, all text or all numbers; found {describe(labels.tolist())}"
+        ) from error
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ValueError(f"{name} must hold labels; found {classes[~np.isfinite(classes)][0]} among them")
+    return classes, places
+
+
+def check_kinds(y: Any) -> None:
+    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too.
+
+    >>> check_kinds(["a", None])
+    Traceback (most recent call last):
+    ...
+    ValueError: y must name a class for each sample; found none at row 1
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
+        return
+    objects = np.asarray(y, dtype=object)
+    labels = list(objects) if objects.ndim == 1 else []  # another shape is told by whoever looks at it
+    for row, label in enumerate(labels):
+        # Missing values of pandas are known by name: it is not loaded here.
+        missing = type(label).__name__ in ("NoneType", "NAType", "NaTType")
+        if missing or (isinstance(label, (float, np.floating)) and np.isnan(label)):
+            raise ValueError(f"y must name a class for each sample; found none at row {row}")
+    if len({isinstance(label, str) for label in labels}) > 1:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(f"y must hold labels of one type; found {', '.join(kinds)}")
+
+
+def check_labels(given: Any, labels: NDArray[Any]) -> None:
+    """Raise a ValueError that names y if the labels, as given and as an array, are none.
+
+    >>> check_labels([0.1, 0.7], np.array([0.1, 0.7]))
+    Traceback (most recent call last):
+    ...
+    ValueError: y must hold labels of classes. Unknown label type: continuous. ...
+    """
+    check_kinds(given)
+    if labels.dtype.kind in "biuU":  # whole numbers and text are labels; scikit-learn's test is slow
+        return
+    from sklearn.utils.multiclass import check_classification_targets
+
+    classes_of(labels, "y")
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise ValueError(f"y must hold labels of classes. {error}") from error
+
+
+def validated(estimator: Any, X: Any, **training: Any) -> Any:
+    """Return X (n, d) as float64 by scikit-learn's checks, or X and labels with ``y=y``; errors name them."""
+    if "y" in training and are_plain(X, training["y"]):
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        return X, training["y"]
+    from sklearn.utils.validation import validate_data
+
+    try:
+        data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise about_argument(error) from error
+    if "y" in training:
+        check_labels(training["y"], data[1])
+    return data
+
+
+def are_plain(X: Any, y: Any) -> bool:
+    """Tell whether X and y are arrays of finite numbers and of labels: nothing for scikit-learn to do.
+
+    Its checks take as long as a third of a training on a hundred samples.
+
+    >>> are_plain(np.eye(2), np.array(["a", "b"])), are_plain([[1, 2]], ["a"])
+    (True, False)
+    """
+    return (
+        type(X) is type(y) is np.ndarray
+        and (X.dtype == np.float64 and X.flags.c_contiguous and X.ndim == 2 and X.size > 0)
+        and (y.dtype.kind in "biuU" and y.shape == X.shape[:1])
+        and bool(np.isfinite(X).all())
+    )
+
+
+def about_argument(error: Exception) -> Exception:
+    """Return an error of scikit-learn's checks with the argument named, if its message does not name it.
+
+    >>> about_argument(ValueError("Expected 2D array"))
+    ValueError('X: Expected 2D array')
+    """
+    text = str(error)
+    words = text.replace(",", " ").replace(".", " ").replace(":", " ").split()
+    if "X" in words or "y" in words:
+        return error
+    name = "X and y" if "inconsistent numbers of samples" in text else "X"
+    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {text}")
+
+
+def feature_names_of(X: Any) -> list[str] | None:
+    """Return the names of a data frame's columns, or of a series' entries, if all are strings, else None."""
+    columns = getattr(X, "columns", getattr(X, "index", None) if hasattr(X, "iloc") else None)
+    if columns is None or not all(isinstance(column, str) for column in columns):
+        return None
+    return list(columns)
+
+
+def check_names(X: Any, names: list[str] | None) -> None:
+    """Raise a ValueError if `X` is a data frame with a known feature in another place.
+
+    >>> import pandas as pd
+    >>> check_names(pd.DataFrame([[1, 2]], columns=["v", "u"]), ["u", "v"])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must have its features in the order ['u', 'v']; found ['v', 'u']
+    """
+    found = feature_names_of(X)
+    if found is None or names is None or found == names:
+        return
+    if any(name in names and name != names[k] for k, name in enumerate(found[: len(names)])):
+        raise ValueError(f"X must have its features in the order {names}; found {found}")
+
+
+def one_row(X: Any, names: Any = None) -> Any:
+    """Return one sample (d,), an array or a Series, as a table of one row, with names if they are known.
+
+    A Series keeps its own names, so that they can be checked.
+    """
+    if names is None:
+        return np.asarray(X)[None]
+    if hasattr(X, "to_frame"):
+        return X.to_frame().T
+    row = np.asarray(X)[None]
+    if row.shape[1] != len(names):
+        raise ValueError(f"X must have {len(names)} features; found {row.shape[1]}")
+    import pandas as pd
+
+    return pd.DataFrame(row, columns=names)
+
+
+def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
+    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame.
+
+    >>> import pandas as pd
+    >>> like(pd.DataFrame([[1], [2]], index=["a", "b"]), np.array([3, 4])).to_dict()
+    {'a': 3, 'b': 4}
+    """
+    if not hasattr(X, "iloc"):
+        return values
+    import pandas as pd
+
+    if columns is None:
+        return pd.Series(values, index=X.index, name=name)
+    return pd.DataFrame(values, index=X.index, columns=columns)

@@ -1,1 +1,0 @@
-"""What the variants of an explanation are made of."""

@@ -1,0 +1,362 @@
+"""Explanations for people: a sentence, a page for the notebook, a JSON record, in numbers that stay true.
+
+A counterfactual lies on the boundary of what is accepted, so rounding to the nearest would cross it half of
+the time. Values are therefore rounded *away from the sample* (an increase up, a decrease down), to the fewest
+digits with which the shown input itself passes the reject option's test and every requirement; the last
+resort is to show all digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from html import escape
+from math import ceil, floor, isfinite, log10
+from typing import Any
+
+import numpy as np
+
+from lvqrej.validation import Floats
+
+#: A changed feature's index and its values as shown, before and after.
+Shown = tuple[int, str, str]
+
+#: A gap that is nothing but rounding.
+NO_GAP = 1e-6
+#: Fewest significant digits of a change; with three, a shown change is less than 1 % larger than the real
+#: one.
+FEWEST = 3
+#: With so many digits every float is itself.
+ALL = 17
+#: As many changed features a sentence names.
+NAMED = 6
+#: As many explanations a summary or a page lists.
+LISTED = 20
+#: The version of the JSON record.
+FORMAT = 1
+
+
+# Numbers
+
+
+def shown_counterfactual(why: Any) -> Floats:
+    """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class.
+
+    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
+    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+    >>> why = explain(option, 0.6, [0.9, 0.0])
+    >>> why.counterfactual.tolist()[0] < 0.6667, shown_counterfactual(why)
+    (True, array([0.666, 0.   ]))
+    """
+    for digits in range(FEWEST, ALL):
+        point = why.counterfactual.copy()
+        for k in why.changed:
+            change = point[k] - why.sample[k]
+            decimals = digits - 1 - floor(log10(abs(change)))
+            point[k] = rounded(point[k], decimals, ROUND_CEILING if change > 0 else ROUND_FLOOR)
+        point = np.clip(point, *why.box)
+        if why.holds(point):
+            return point
+    return why.counterfactual
+
+
+def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
+    """Return the value with at most so many decimals (at least 0); itself if it has no more.
+
+    >>> rounded(879.72, 0, ROUND_FLOOR), rounded(0.125, 7)
+    (879.0, 0.125)
+    """
+    exact = Decimal(repr(float(value)))
+    decimals = max(decimals, 0)
+    if -int(exact.as_tuple().exponent) <= decimals:
+        return float(value)
+    return float(exact.quantize(Decimal(1).scaleb(-decimals), how))
+
+
+def number(value: float) -> str:
+    """Return the shortest text that stands for this number and no other.
+
+    >>> number(880.0), number(0.1), number(1e-9)
+    ('880', '0.1', '1e-09')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
+def before_and_after(why: Any) -> list[Shown]:
+    """Return for each changed feature its index and its values as shown, before and after, costliest first.
+
+    A value of the sample with more than six digits is rounded to the nearest at a thousandth of its change.
+    """
+    shown, costs = shown_counterfactual(why), why.costs
+    texts = [(k, _before(why.sample[k], shown[k]), number(shown[k])) for k in why.changed]
+    return sorted(texts, key=lambda text: -costs[text[0]])
+
+
+def _before(start: float, end: float) -> str:
+    if len(Decimal(repr(float(start))).as_tuple().digits) <= 6:
+        return number(start)
+    return number(rounded(start, FEWEST - floor(log10(abs(end - start)))))
+
+
+def shown_certainties(before: float, after: float, theta: float) -> tuple[str, str, str]:
+    """Return the three with the fewest digits (at least two) that tell a certainty below theta from theta.
+
+    A theta below 1 is not shown as 1, which for most certainties is the largest value there is.
+
+    >>> shown_certainties(0.12345, 0.3511, 0.351), shown_certainties(0.349, 0.3497, 0.3496)
+    (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
+    """
+    for digits in range(2, ALL):
+        texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
+        shown = float(texts[2])
+        if theta < 1 <= shown:
+            continue
+        if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
+            return texts
+    return f"{before:.17g}", f"{after:.17g}", f"{theta:.17g}"
+
+
+def percent_up(share: float) -> str:
+    """Return a share as per cent with two digits, rounded up.
+
+    >>> percent_up(0.0321), percent_up(1.2e-6), percent_up(1.0)
+    ('3.3 %', '0.00012 %', '100 %')
+    """
+    value = 100 * share
+    if value <= 0:
+        return "0 %"
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    text = f"{ceil(value / unit - 1e-9) * unit:.12g}"
+    return f"{text if float(text) <= 100 else '100'} %"
+
+
+# The sentence
+
+
+def sentence(why: Any) -> str:
+    """Return one honest sentence about an `Explanation`.
+
+    It names what fell short, what would have been accepted, and how much smaller a change could at most be.
+    The shown values are rounded away from the sample, so that the shown input is itself accepted; that no
+    smaller change suffices is proved for the unrounded one, which is less than 1 % smaller in each feature.
+
+    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
+    >>> model = PrototypeModel([[0, 0], [20, 0]], ["a", "b"], feature_names=["width", "height"])
+    >>> for part in sentence(explain(RelativeSimilarity(model), 0.6, [9, 0])).split("; "):
+    ...     print(part)
+    rejected: relative similarity 0.2 below 0.6
+    it would be accepted as a if width were 6.66 instead of 9
+    no smaller change suffices
+    """
+    return _sentence(why, before_and_after(why))
+
+
+def _sentence(
+    why: Any, shown: list[Shown], plain: Callable[[str], str] = str, stressed: Callable[[str], str] = str
+) -> str:
+    """Return the sentence with `stressed` applied to class and features, `plain` to other texts."""
+    before, _, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
+    certainty, label = f"{plain(why.certainty_name)} {before}", stressed(str(why.label))
+    if why.path == "accepted":
+        return f"accepted as {label}: {certainty} reaches {theta}"
+    if why.certainty_before < why.theta:
+        verdict = f"rejected: {certainty} below {theta}"
+    else:
+        verdict = f"not what was asked for: {certainty} reaches {theta}"
+    changes = [
+        f"{stressed(why.feature_names[k])} were {after} instead of {before}" for k, before, after in shown
+    ]
+    if len(changes) > NAMED:
+        rest = len(changes) - NAMED + 1
+        changes = [*changes[: NAMED - 1], f"{rest} other features changed by less"]
+    listed = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
+    return f"{verdict}; it would be accepted as {label} if {listed}; {plain(proof(why))}"
+
+
+def proof(why: Any) -> str:
+    """Say what is proven: how far from the smallest change this one can be at most.
+
+    >>> from types import SimpleNamespace
+    >>> proof(SimpleNamespace(gap=0.0, scope="", fewest=None))
+    'no smaller change suffices'
+    >>> proof(SimpleNamespace(gap=0.0321, scope=" of two features", fewest=2, changed=[0, 3]))
+    'a change of two features at most 3.3 % smaller might suffice, and none of fewer features at all'
+    """
+    if why.gap <= NO_GAP:
+        text = f"no smaller change{why.scope} suffices"
+    else:
+        text = f"a change{why.scope} at most {percent_up(why.gap)} smaller might suffice"
+    if why.fewest is not None and 1 < why.fewest == len(why.changed):
+        text += ", and none of fewer features at all"
+    return text
+
+
+def summary(result: Any) -> str:
+    """Return a line on the whole of an `Explanations` and one per sample, of the first ones."""
+    n, found = len(result), int(result.found.sum())
+    lines = [f"{n} samples, {found} explained" + (f", {n - found} without an answer" if found < n else "")]
+    for i in range(min(n, LISTED)):
+        lines.append(f"{_who(result, i)}: {result[i] if result.found[i] else 'none: ' + result.reasons[i]}")
+    return "\n".join(lines + ([f"and {n - LISTED} more"] if n > LISTED else []))
+
+
+def _who(result: Any, i: int) -> Any:
+    return i if result.index is None else result.index[i]
+
+
+def class_row(result: Any, i: int) -> dict[str, Any]:
+    """Return what it takes to accept sample `i` of an `Explanations`, as a row of a table."""
+    row = {
+        "distance": result.distances[i],
+        "lower_bound": result.lower_bounds[i],
+        "gap": result.gaps[i],
+        "certainty": result.certainties[i],
+    }
+    if not result.found[i]:
+        return row | {"n_changed": 0, "changes": result.reasons[i]}
+    why = result[i]
+    changes = (f"{why.feature_names[k]}: {before} → {after}" for k, before, after in before_and_after(why))
+    return row | {"n_changed": len(why.changed), "changes": "; ".join(changes)}
+
+
+# The record
+
+
+def record(why: Any) -> dict[str, Any]:
+    """Return an `Explanation` as plain lists, numbers and strings.
+
+    Keys: format (1), sentence, certainty_name, certainty_before, certainty, threshold, label, distance,
+    lower_bound, gap, path, active, features, sample, counterfactual, changes (feature, before, after, shown,
+    cost), cause (None without one). All numbers are exact but `shown`, the rounded text.
+    """
+    shown, costs = before_and_after(why), why.costs
+    changes = [
+        {
+            "feature": why.feature_names[k],
+            "before": float(why.sample[k]),
+            "after": float(why.counterfactual[k]),
+            "shown": after,
+            "cost": float(costs[k]),
+        }
+        for k, _, after in sorted(shown)
+    ]
+    return {
+        "format": FORMAT,
+        "sentence": _sentence(why, shown),
+        "certainty_name": why.certainty_name,
+        "certainty_before": why.certainty_before,
+        "certainty": why.certainty,
+        "threshold": why.theta,
+        "label": _plain(why.label),
+        "distance": why.distance,
+        "lower_bound": why.lower_bound,
+        "gap": why.gap,
+        "path": why.path,
+        "active": list(why.active),
+        "features": list(why.feature_names),
+        "sample": why.sample.tolist(),
+        "counterfactual": why.counterfactual.tolist(),
+        "changes": changes,
+        "cause": None if why.cause is None else {k: _plain(v) for k, v in why.cause.as_dict().items()},
+    }
+
+
+def to_json(why: Any, indent: int | None = None) -> str:
+    """Return an explanation as a JSON object, or several as a list; without an answer with the reason."""
+    several = isinstance(why, Sequence)
+    content: Any = [_record_of(why, i) for i in range(len(why))] if several else record(why)
+    return json.dumps(content, indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+def _record_of(result: Any, i: int) -> dict[str, Any]:
+    content = record(result[i]) if result.found[i] else {"format": FORMAT, "reason": result.reasons[i]}
+    return {"index": _plain(_who(result, i))} | content
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: the Python value of a NumPy scalar, the text of anything else."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+# The page
+
+# Colours and background are set together, so that the page reads the same on white, on black and on paper.
+_BOX = (
+    "background:#ffffff;color:#1a1a1a;border:1px solid #767676;border-radius:4px;padding:0.8em 1em;"
+    "max-width:46em;overflow-x:auto;font-family:sans-serif;color-scheme:light;print-color-adjust:exact"
+)
+_CELL = 'style="padding:0.2em 0.8em;text-align:{};color:#1a1a1a;background:#ffffff"'
+
+
+def to_html(why: Any) -> str:
+    """Return an explanation, or a table of several, as HTML that stands on its own."""
+    content = _page_of_several(why) if isinstance(why, Sequence) else _page_of_one(why)
+    return f'<div style="{_BOX}">{content}</div>'
+
+
+def _page_of_one(why: Any) -> str:
+    shown = before_and_after(why)
+    said = _sentence(why, shown, escape, lambda text: f"<em>{escape(text)}</em>")
+    page = f"<p>{said[0].upper()}{said[1:]}.</p>{_gauge(why)}"
+    if why.path != "accepted":
+        shares = why.costs / why.distance
+        rows = [[why.feature_names[k], before, after, f"{shares[k]:.0%}"] for k, before, after in shown]
+        page += _table(("feature", "before", "after", "share of the change"), rows, "lrrr")
+    return page + ("" if why.cause is None else f"<p>{escape(str(why.cause))}</p>")
+
+
+def _page_of_several(result: Any) -> str:
+    """Return a table of the first explanations: what each is accepted as, and if what were changed."""
+    n, found = len(result), int(result.found.sum())
+    rows = []
+    for i in range(min(n, LISTED)):
+        row = class_row(result, i)
+        label = str(result.labels[i]) if result.found[i] else "none"
+        rows.append([str(_who(result, i)), label, row["changes"], f"{row['distance']:.3g}"])
+    more = f", the first {LISTED} of them" if n > LISTED else ""
+    head = ("sample", "accepted as", "if changed so, or why not", "distance")
+    return f"<p>{n} samples, {found} explained{more}</p>" + _table(head, rows, "lllr")
+
+
+def _table(head: tuple[str, ...], rows: list[list[str]], sides: str) -> str:
+    """Return an HTML table; `sides` has an l or r per column."""
+    styles = [_CELL.format("left" if side == "l" else "right") for side in sides]
+    top = "".join(f'<th scope="col" {style}>{name}</th>' for name, style in zip(head, styles, strict=True))
+    cells = [
+        [f"<td {style}>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True)] for row in rows
+    ]
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    style = 'style="border-collapse:collapse;color:#1a1a1a"'
+    return f"<table {style}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _gauge(why: Any) -> str:
+    """Draw the certainty before (cross) and after (disc) and the threshold (line), so that it prints."""
+    full = gauge_end(why)
+    before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
+    x0, x1, xt = (20 + 360 * v / full for v in (why.certainty_before, why.certainty, max(why.theta, 0.0)))
+    words = f"{why.certainty_name} {before} before, threshold {theta}"
+    marks = (
+        f'<path d="M{x0 - 6:.1f} 12l12 12m0 -12l-12 12" stroke="#D55E00" stroke-width="3"/>'
+        f'<path d="M{xt:.1f} 4v28" stroke="#000000" stroke-width="2"/>'
+    )
+    if why.path != "accepted":
+        words += f", {after} after"
+        marks += f'<circle cx="{x1:.1f}" cy="18" r="6" fill="#0072B2"/>'
+    size = 'viewBox="0 0 400 56" style="width:400px;max-width:100%"'
+    return (
+        f'<svg role="img" aria-label="{escape(words)}" {size}>'
+        '<rect width="400" height="56" fill="#ffffff"/>'
+        '<rect x="20" y="14" width="360" height="8" fill="#e6e6e6" stroke="#767676"/>'
+        f'{marks}<text x="20" y="50" font-size="13" fill="#1a1a1a">{escape(words)}</text></svg>'
+    )
+
+
+def gauge_end(why: Any) -> float:
+    """Return where the scale of the certainty ends: at its largest value, or beyond all that is shown."""
+    highest = max(why.certainty_before, why.certainty, why.theta)
+    if isfinite(why.largest) and highest <= why.largest:
+        return float(why.largest)
+    return 1.1 * highest if highest > 0 else 1.0

@@ -1,0 +1,78 @@
+"""The bibliography parses, its entries are complete, and every citation of the book finds one."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pybtex.database import parse_file
+
+ROOT = Path(__file__).parents[2]
+BIBLIOGRAPHY = ROOT / "book" / "references.bib"
+ENTRIES = parse_file(str(BIBLIOGRAPHY)).entries
+CITATION = re.compile(r"\{cite(?::\w+)?\}`([^`]+)`")
+
+
+def cited_keys(text):
+    """Return the keys that the cite roles of a page name."""
+    return [key.strip() for keys in CITATION.findall(text) for key in keys.split(",")]
+
+
+@pytest.mark.parametrize("key", ENTRIES)
+def test_entry_is_complete(key):
+    entry = ENTRIES[key]
+    assert entry.persons.get("author"), "no author"
+    for field in ("title", "year"):
+        assert entry.fields.get(field, "").strip(), f"no {field}"
+    assert re.fullmatch(r"(1[89]|20)\d\d", entry.fields["year"])
+    assert re.fullmatch(r"[a-z]+\d{4}[a-z]+", key), "a key is author, year and a word in lower case"
+    for author in entry.persons["author"]:
+        assert author.last_names, "an author without a last name"
+        assert author.first_names, "an author without a first name"
+
+
+@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "doi" in entry.fields])
+def test_doi_is_bare_and_well_formed(key):
+    assert re.fullmatch(r"10\.\d{4,9}/[^\s{}\\\"]+", ENTRIES[key].fields["doi"])
+
+
+@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "eprint" in entry.fields])
+def test_eprint_is_an_arxiv_number(key):
+    assert ENTRIES[key].fields["archiveprefix"] == "arXiv"
+    assert re.fullmatch(r"\d{4}\.\d{4,5}", ENTRIES[key].fields["eprint"])
+
+
+@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "pages" in entry.fields])
+def test_pages_are_a_number_or_a_rising_range(key):
+    first, *last = map(int, ENTRIES[key].fields["pages"].split("--"))
+    assert not last or first < last[0]
+
+
+def test_no_work_is_listed_twice():
+    written = re.findall(r"^@\w+\{([^,]+),", BIBLIOGRAPHY.read_text(encoding="utf-8"), re.M)
+    values = {
+        "key": [key.lower() for key in written],
+        "doi": [e.fields["doi"].lower() for e in ENTRIES.values() if "doi" in e.fields],
+        "title": [re.sub(r"\W", "", e.fields["title"]).lower() for e in ENTRIES.values()],
+    }
+    assert len(written) == len(ENTRIES)
+    for name, found in values.items():
+        assert [value for value, times in Counter(found).items() if times > 1] == [], name
+
+
+def test_the_papers_own_entry_is_there():
+    assert [str(person).split(",")[0] for person in ENTRIES["artelt2022reject"].persons["author"]] == [
+        "Artelt", "Brinkrolf", "Visser", "Hammer",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("book/**/*.md"), *ROOT.glob("notebooks/**/*.md")], ids=lambda page: page.name
+)
+def test_every_citation_has_an_entry(page):
+    assert set(cited_keys(page.read_text(encoding="utf-8"))) <= set(ENTRIES)
+
+
+def test_citations_are_recognised_in_all_their_forms():
+    text = "see {cite}`one2000a`, {cite:p}`two2001b, three2002c` and {cite:t}`four2003d`, not `{cite}`"
+    assert cited_keys(text) == ["one2000a", "two2001b", "three2002c", "four2003d"]
