@@ -108,7 +108,11 @@ def _clarabel(P: Any, cost: Floats, A: Any, b: Floats, cones: list[Any]) -> Any:
 
 
 def _solved(program: Program) -> tuple[int, Floats, Floats]:
-    """Return status, changes and multipliers; on INFEASIBLE these are the ray that proves it."""
+    """Return status, changes and multipliers; on INFEASIBLE these are the ray that proves it.
+
+    The variables are steps up and down, in a unit of length, and for each metric the image e = M beta and
+    t >= |e|^2, in units of the longest way that a constraint asks for.
+    """
     import clarabel
 
     d, lo, hi = len(program.lo), program.lo, program.hi
@@ -118,34 +122,27 @@ def _solved(program: Program) -> tuple[int, Floats, Floats]:
         return INFEASIBLE, np.zeros(d), (g > 0).astype(float)
     direction = np.zeros((d, steps))
     direction[up, np.arange(len(up))], direction[down, len(up) + np.arange(len(down))] = 1.0, -1.0
-    unit = _unit(program, g, direction)
+    slopes = program.q @ direction
+    # What the most demanding constraint asks for to first order.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = np.where(g > 0, g / slopes.max(axis=1), 0.0)
+    unit = float(lengths[np.isfinite(lengths)].max(initial=0.0)) or 1.0
     metrics = {id(M): M for M, s in zip(program.M, program.s, strict=True) if s > 0}
-    places, frames, n = {}, {}, steps
-    for key, M in metrics.items():
-        mine = [j for j in range(len(g)) if program.s[j] > 0 and program.M[j] is M]
-        places[key], frames[key] = n, _frame(program, g, mine, unit)
-        n += len(M) + 1
-    images, right = np.zeros((sum(map(len, metrics.values())), n)), []
-    row = 0
-    for key, M in metrics.items():  # origin + scale e = M beta
-        origin, scale = frames[key]
-        images[row : row + len(M), :steps] = M @ direction * (unit / scale)
-        images[row : row + len(M), places[key] : places[key] + len(M)] = -np.eye(len(M))
-        right.append(origin / scale)
-        row += len(M)
-    rooms = np.concatenate([hi[up], -lo[down]])
-    limited = np.flatnonzero(np.isfinite(rooms))
-    below, above = np.eye(steps, n), np.eye(steps, n)[limited]
-    table, values = np.zeros((len(g), n)), -g.copy()
-    for j in range(len(g)):
-        if program.s[j] > 0:
-            (origin, scale), A, s = frames[id(program.M[j])], program.A[j], program.s[j]
-            k = places[id(program.M[j])]
-            table[j, k : k + len(A)] = -2 * (A - s * origin) * scale
-            table[j, k + len(A)] = s * scale**2
-            values[j] -= s * (origin @ origin) - 2 * (A @ origin)
-        else:
-            table[j, :steps] = -(program.q[j] @ direction) * unit
+    n = steps + sum(len(M) + 1 for M in metrics.values())
+    table, values = np.zeros((len(g), n)), -g
+    flat = program.s == 0
+    table[flat, :steps] = -slopes[flat] * unit
+    images, column = [np.empty((0, n))], steps
+    squares: list[Floats] = []
+    for M in metrics.values():
+        mine = [j for j in range(len(g)) if not flat[j] and program.M[j] is M]
+        scale = _way(program, g, M @ direction, mine, slopes) or unit * float(np.abs(M).max()) or 1.0
+        image, square, eye = np.zeros((len(M), n)), np.zeros((len(M) + 2, n)), np.eye(len(M))
+        e, t = slice(column, column + len(M)), column + len(M)
+        image[:, :steps], image[:, e] = M @ direction * (unit / scale), -eye
+        square[:2, t], square[2:, e] = -1.0, -2 * eye  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
+        table[mine, e], table[mine, t] = [-2 * scale * program.A[j] for j in mine], program.s[mine] * scale**2
+        images, squares, column = [*images, image], [*squares, square], t + 1
     norms = np.maximum(np.abs(table).max(axis=1), np.abs(values))
     norms[norms == 0] = 1.0
     table, values = table / norms[:, None], values / norms
@@ -153,28 +150,28 @@ def _solved(program: Program) -> tuple[int, Floats, Floats]:
     pairs = _equalities(program)
     single = np.setdiff1d(np.arange(len(g)), pairs)
     middle = (values[pairs[:, 0]] - values[pairs[:, 1]]) / 2
-    squares = []
-    for key, M in metrics.items():  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
-        block = np.zeros((len(M) + 2, n))
-        block[:2, places[key] + len(M)] = -1.0
-        block[2:, places[key] : places[key] + len(M)] = -2 * np.eye(len(M))
-        squares.append(block)
+    rooms = np.concatenate([hi[up], -lo[down]])
+    limited, each = np.flatnonzero(np.isfinite(rooms)), np.eye(steps, n)
+    equal = sum(map(len, images)) + len(pairs)
+    first = equal + steps + len(limited)
     heads = [np.concatenate([[1.0, -1.0], np.zeros(len(M))]) for M in metrics.values()]
-    equal, first = len(images) + len(pairs), len(images) + len(pairs) + steps + len(limited)
+    below = np.zeros(equal - len(pairs)), middle, np.zeros(steps), rooms[limited] / unit, values[single]
     solution = _clarabel(
         sparse.csc_matrix((n, n)),
         np.concatenate([np.ones(steps), np.zeros(n - steps)]),
-        np.vstack([images, table[pairs[:, 0]], -below, above, table[single], *squares]),
-        np.concatenate([*right, middle, np.zeros(steps), rooms[limited] / unit, values[single], *heads]),
+        np.vstack([*images, table[pairs[:, 0]], -each, each[limited], table[single], *squares]),
+        np.concatenate([*below, *heads]),
         [
             clarabel.ZeroConeT(equal),
-            clarabel.NonnegativeConeT(steps + len(limited) + len(single)),
+            clarabel.NonnegativeConeT(first - equal + len(single)),
             *(clarabel.SecondOrderConeT(len(M) + 2) for M in metrics.values()),
         ],
     )
     x, z, lam = np.array(solution.x), np.array(solution.z), np.zeros(len(g))
     lam[single] = np.maximum(z[first : first + len(single)], 0.0)
-    lam[pairs[:, 0]], lam[pairs[:, 1]] = (np.maximum(sign * z[len(images) : equal], 0.0) for sign in (1, -1))
+    lam[pairs[:, 0]], lam[pairs[:, 1]] = (
+        np.maximum(sign * z[equal - len(pairs) : equal], 0.0) for sign in (1, -1)
+    )
     lam /= norms
     largest = lam.max(initial=0.0)
     ray = lam / largest if 0 < largest < np.inf else np.zeros(len(g))  # the certificate is free of its scale
@@ -188,6 +185,20 @@ def _solved(program: Program) -> tuple[int, Floats, Floats]:
     return SOLVED, np.clip(beta, lo, hi), lam * unit
 
 
+def _way(program: Program, g: Floats, M: Floats, mine: list[int], slopes: Floats) -> float:
+    """Return the longest way |M beta| that one of the balls or one half-space asks for; 0 if none does."""
+    ways = [0.0]
+    for j in np.flatnonzero(g > 0):
+        if j in mine:
+            squared = float(program.A[j] @ program.A[j])
+            reach = np.sqrt(squared) + np.sqrt(max(squared - program.s[j] * g[j], 0.0))
+            ways.append(float(g[j] / (reach or 1.0)))
+        elif program.s[j] == 0:
+            k = int(slopes[j].argmax())
+            ways.append(float(np.linalg.norm(M[:, k]) * g[j] / (slopes[j, k] or 1.0)))
+    return max(ways)
+
+
 def _equalities(program: Program) -> NDArray[np.int64]:
     """Return pairs of half-spaces with opposite normals and hardly any room between them, of shape (m, 2)."""
     flat, pairs = np.flatnonzero(program.s == 0), []
@@ -197,35 +208,6 @@ def _equalities(program: Program) -> NDArray[np.int64]:
             if abs(apart) <= 1e-6 * program.g_size[i] and (program.q[i] == -program.q[j]).all():
                 pairs.append((i, j))
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _unit(program: Program, g: Floats, direction: Floats) -> float:
-    """Return a length to measure changes in: what the most demanding constraint asks for to first order."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = np.where(g > 0, g / (program.q @ direction).max(axis=1, initial=0.0), 0.0)
-    return float(lengths[np.isfinite(lengths)].max(initial=0.0)) or 1.0
-
-
-def _frame(program: Program, g: Floats, mine: list[int], unit: float) -> tuple[Floats, float]:
-    """Return origin and unit in which the image e = M beta is of order one.
-
-    A small ball far away is seen from its centre, in units of its radius; anything else from the sample, in
-    units of the longest way that a single constraint asks for.
-    """
-    M, ways = program.M[mine[0]], [0.0]
-    for j in np.flatnonzero(g > 0):
-        if j in mine:
-            A, s = program.A[j], program.s[j]
-            squared = float(A @ A)
-            rest = max(squared - s * g[j], 0.0)
-            if 0 < rest < 0.25 * squared:
-                return A / s, float(np.sqrt(rest)) / s
-            ways.append(float(g[j]) / float(np.sqrt(squared) + np.sqrt(rest) or 1.0))
-        elif program.s[j] == 0:
-            free = np.where(program.q[j] > 0, program.hi > 0, program.lo < 0)
-            k = int(np.abs(program.q[j] * free).argmax())
-            ways.append(float(np.linalg.norm(M[:, k]) * g[j] / (abs(program.q[j, k]) or 1.0)))
-    return np.zeros(len(M)), max(ways) or unit * float(np.abs(M).max() or 1.0)
 
 
 def _least(program: Program, lam: Floats) -> Floats:

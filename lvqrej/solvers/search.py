@@ -179,7 +179,9 @@ def _search(view: View, found: Nearest) -> None:
     best, proven, rows = found.distances, np.full(len(bounds), np.inf), np.arange(len(bounds))
     left_open, width = np.zeros(bounds.shape, dtype=bool), 1
     while True:
-        order = bounds[rows].argmin(axis=1)[:, None] if width == 1 else bounds[rows].argsort(axis=1)[:, :width]
+        order = (
+            bounds[rows].argmin(axis=1)[:, None] if width == 1 else bounds[rows].argsort(axis=1)[:, :width]
+        )
         rows, cell = np.repeat(rows, order.shape[1]), order.ravel()
         second = left_open[rows, cell]
         go = bounds[rows, cell] < best[rows] * np.where(second, 1 - _OPTIMAL, 1.0)
