@@ -84,12 +84,12 @@ def homotopy_path(ball: Ball, x: Any, weights: Any = None) -> Floats:
     point = check_samples(np.atleast_2d(x), name="x")[0]
     w = np.ones(len(point)) if weights is None else check_samples(np.atleast_2d(weights), len(point))[0]
     M, A = ball.L / w, ball.L @ (ball.centre - point)
-    g, free = float(A @ A) - ball.radius**2, np.full((1, len(point)), np.inf)
+    g, both = float(A @ A) - ball.radius**2, np.full((1, len(point)), True)
     rows, status = [point], SOLVED if g <= 0 else UNRESOLVED
     while status == UNRESOLVED and len(rows) < 10 * len(point) + 10:
         path = homotopy(
-            (M.T @ M)[None], np.zeros(1, dtype=np.int64), (M.T @ A)[None], np.ones(1), np.array([g]), -free,
-            free, np.array([np.inf]), max_steps=len(rows),
+            (M.T @ M)[None], np.zeros(1, dtype=np.int64), (M.T @ A)[None], np.ones(1), np.array([g]), both,
+            both, np.array([np.inf]), max_steps=len(rows),
         )  # fmt: skip
         rows.append(point + path.beta[0] / w)
         status = int(path.status[0])

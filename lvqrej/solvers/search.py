@@ -417,7 +417,7 @@ class View:
         A = alpha * self.z[i, near] - beta_ * self.z[i, far]
         c = alpha * self.u[i, near] - beta_ * self.u[i, far]
         g, margin = self.g[i, j], self.margin[i, j]
-        path = homotopy(W.gram, metric, c, s, g + margin, lo, hi, cutoff)
+        path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
         beta, M = path.beta, W.M[metric]
         e = np.einsum("nkd,nd->nk", M, beta)
         # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
@@ -428,8 +428,7 @@ class View:
         redo = (path.status == SOLVED) & (slope > 0) & (inner >= 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(redo, f / (slope + np.sqrt(np.maximum(inner, 0.0))), 0.0)
-        beta = np.clip(beta + t[:, None] * path.direction, lo, hi)
-        e = e + t[:, None] * ev
+        beta, e = beta + t[:, None] * path.direction, e + t[:, None] * ev
         y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
         q = 2 * np.einsum("nkd,nk->nd", M, y)
         size = cells.alpha[j] * self.reach[i, near] + cells.beta[j] * self.reach[i, far]
@@ -437,7 +436,8 @@ class View:
         tau = g - s * squared
         tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
         bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
-        return path.status, beta, bound, knapsack(q, tau + margin, lo, hi)
+        inside = ((lo <= beta) & (beta <= hi)).all(axis=1)  # the path knows directions, but no bounds
+        return np.where(inside, path.status, UNRESOLVED), beta, bound, knapsack(q, tau + margin, lo, hi)
 
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""

@@ -75,21 +75,22 @@ def test_the_certified_value_holds_for_all_that_rounding_may_have_hidden():
 # Homotopy and dual simplex, alone
 
 
-@pytest.mark.parametrize("boxed", [False, True])
-def test_homotopy_equals_the_plain_program_on_one_ball(boxed):
+@pytest.mark.parametrize("one_way", [False, True])
+def test_homotopy_equals_the_plain_program_on_one_ball(one_way):
     rng, n, d = np.random.default_rng(3), 40, 5
     metrics = [rng.normal(size=(k, d)) for k in (1, 3, 5, 7)]
     metric, centres = rng.integers(4, size=n), 2 * rng.normal(size=(n, d))
-    lo, hi = random_boxes(rng, n, d) if boxed else free(n, d)
+    up, down = (rng.random((n, d)) < (0.7 if one_way else 1.1) for _ in range(2))
+    lo, hi = np.where(down, -np.inf, 0.0), np.where(up, np.inf, 0.0)
     A = [metrics[m] @ centre for m, centre in zip(metric, centres, strict=True)]
     c = np.array([metrics[m].T @ a for m, a in zip(metric, A, strict=True)])
     square = np.array([a @ a for a in A])
     radius = rng.uniform(0.05, 0.9, size=n) * np.sqrt(square)
     gram, s = np.array([L.T @ L for L in metrics]), rng.uniform(0.5, 2, size=n)
-    arguments = gram, metric, s[:, None] * c, s, s * (square - radius**2), lo, hi
+    arguments = gram, metric, s[:, None] * c, s, s * (square - radius**2), up, down
     path = homotopy(*arguments, np.full(n, np.inf))
     assert not (path.status == CUT_OFF).any()
-    assert (path.status == SOLVED).sum() > (n // 3 if boxed else n - 1)
+    assert (path.status == SOLVED).sum() > (n // 3 if one_way else n - 1)
     lengths = np.abs(path.beta).sum(axis=1)
     assert (homotopy(*arguments, 0.5 * lengths).status == CUT_OFF).any()
     assert not (homotopy(*arguments, 1.001 * lengths).status[path.status == SOLVED] == CUT_OFF).any()
@@ -109,16 +110,15 @@ def test_homotopy_equals_the_plain_program_on_one_ball(boxed):
 def test_homotopy_ends_when_told_and_where_there_is_no_ball():
     one, c = np.ones(1), np.array([[3.0, 2.0, 1.0]])
 
-    def status(g, hi=np.inf, cutoff=np.inf, steps=None):
-        high = np.full((1, 3), hi)
-        zero = np.zeros(1, dtype=int)
-        return homotopy(np.eye(3)[None], zero, c, one, g * one, -high, high, cutoff * one, steps).status[0]
+    def status(g, moves=True, cutoff=np.inf, steps=None):
+        may, zero = np.full((1, 3), moves), np.zeros(1, dtype=int)
+        return homotopy(np.eye(3)[None], zero, c, one, g * one, may, may, cutoff * one, steps).status[0]
 
     assert status(13.9) == SOLVED
     assert status(13.9, cutoff=1.5) == CUT_OFF
     assert status(13.9, steps=1) == UNRESOLVED
     assert status(14.5) == INFEASIBLE  # beyond the nearest point of all
-    assert status(13.9, hi=0.0) == INFEASIBLE
+    assert status(13.9, moves=False) == INFEASIBLE
 
 
 @pytest.mark.parametrize("boxed", [False, True])
