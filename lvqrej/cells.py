@@ -232,6 +232,8 @@ class Cells(Constraints, Sequence[Cell]):
                 plain.append(half_space.normal)
             rows.append(list(range(first, len(table))))
         d = len((centres or plain or [np.zeros(1)])[0])
+        if plain and not centres:  # half-spaces alone need no point, but arrays are easier with one
+            metrics, centres, point_metric = {0: np.zeros((1, d))}, [np.zeros(d)], [0]
         numbers = np.array(table, dtype=float).reshape(-1, 5)
         return Cells(
             metrics=stacked(list(metrics.values()), d),
@@ -350,7 +352,9 @@ class Cells(Constraints, Sequence[Cell]):
             gamma=np.concatenate([self.gamma, extra.gamma]),
             rows=np.hstack([self.rows, added]),
             plain=np.vstack([own, more]),
-            point_names=[*self.point_names, *["an added centre"] * len(balls)] if self.point_names else (),
+            point_names=[*self.point_names, *["an added centre"] * len(extra.points)]
+            if self.point_names
+            else (),
         )
 
     def tightened(self, errors: Floats, around: Floats) -> Cells:

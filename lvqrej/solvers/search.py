@@ -122,12 +122,9 @@ class Weighed(NamedTuple):
         gram = np.einsum("mkd,mke->mde", M, M)
         s, near, far = cells.alpha - cells.beta, np.maximum(cells.near, 0), cells.far
         far = np.where(cells.near < 0, 0, far)
-        ball = np.zeros(len(s))
-        metric = np.zeros(len(s), dtype=np.int64)
-        if len(cells.points):
-            metric = cells.point_metric[near]
-            between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
-            ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
+        metric = cells.point_metric[near]
+        between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
+        ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
         flat: NDArray[np.bool_] = np.concatenate([cells.flat, [True]])[cells.rows]
         return Weighed(
             weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights, s,
@@ -157,6 +154,10 @@ def search(
     count, r = cells.rows.shape
     if count == 0 or n == 0:
         return result
+    if len(cells.near) == 0:  # nothing is asked for
+        return result._replace(
+            distances=np.zeros(n), bounds=np.zeros(n), cells=0 * result.cells, paths=0 * result.paths + START
+        )
     W = cells.weighed(weights)
     curved = int((~cells.flat).sum())
     each = len(cells.points) * (2 * d + cells.metrics.shape[1]) + curved * d + 2 * count * max(r, 1)
@@ -214,6 +215,12 @@ class Projections(NamedTuple):
     path: Ints
     valid: NDArray[np.bool_]  # whether the change is in the cell
 
+    @staticmethod
+    def without_change(n: int, d: int, status: int, path: int) -> Projections:
+        """Return projections that are still to be found, or where nothing has to change."""
+        nothing = np.zeros((n, d)), np.zeros(n), np.full(n, path)
+        return Projections(np.full(n, status), *nothing, np.full(n, status == SOLVED))
+
 
 class View:
     """Cells as the samples of a chunk see them: the values of all constraints, bounds in closed form."""
@@ -239,22 +246,17 @@ class View:
         squares = np.einsum("nsk,nsk->ns", self.z, self.z)
         self.reach, sizes = reach, reach * np.sqrt(squares)
         near, far = np.maximum(cells.near, 0), np.where(cells.near < 0, 0, cells.far)
-        c = len(near)
+        c, offset = len(near), np.abs(cells.gamma)
         # The last column stands for the padding of rows: a constraint that always holds.
-        self.g, self.size, self.margin = (
-            np.full((n, c + 1), -np.inf),
-            np.zeros((n, c + 1)),
-            np.zeros((n, c + 1)),
-        )
-        if S:
-            a, b, offset = cells.alpha * squares[:, near], cells.beta * squares[:, far], np.abs(cells.gamma)
-            self.g[:, :c], self.margin[:, :c] = a - b + cells.gamma, margin * (a + b + offset)
-            self.size[:, :c] = cells.alpha * sizes[:, near] + cells.beta * sizes[:, far] + offset
+        self.g, (self.size, self.margin) = np.full((n, c + 1), -np.inf), np.zeros((2, n, c + 1))
+        a, b = cells.alpha * squares[:, near], cells.beta * squares[:, far]
+        self.g[:, :c], self.margin[:, :c] = a - b + cells.gamma, margin * (a + b + offset)
+        self.size[:, :c] = cells.alpha * sizes[:, near] + cells.beta * sizes[:, far] + offset
         plain = np.flatnonzero(cells.near < 0)
         if len(plain):
             normals = cells.normals[0][cells.far[plain]]
             self.g[:, plain] = cells.gamma[plain] - X @ normals.T
-            self.size[:, plain] = np.abs(cells.gamma[plain]) + np.abs(X) @ np.abs(normals).T
+            self.size[:, plain] = offset[plain] + np.abs(X) @ np.abs(normals).T
             self.margin[:, plain] = margin * self.size[:, plain]
         self.near, self.far = near, far
 
@@ -309,9 +311,7 @@ class View:
     def projected(self, i: Ints, cell: Ints, by_cone: NDArray[np.bool_], cutoff: Floats) -> Projections:
         """Project samples i onto a cell each, unless it is farther than the cutoff."""
         rows, n, d = self.cells.rows[cell], len(i), self.X.shape[1]
-        result = Projections(
-            np.full(n, SOLVED), np.zeros((n, d)), np.zeros(n), np.full(n, START), np.ones(n, dtype=bool)
-        )
+        result = Projections.without_change(n, d, SOLVED, START)
         outside = (self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0).any(axis=1)
         flat = self.W.flat_cell[cell]
         for mine, solve in (
@@ -327,15 +327,8 @@ class View:
 
     def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto any cell, one after the other; what is left open then remains so."""
-        n = len(i)
-        result = Projections(
-            np.full(n, SOLVED),
-            np.zeros((n, self.X.shape[1])),
-            np.zeros(n),
-            np.full(n, CONE),
-            np.ones(n, dtype=bool),
-        )
-        for k in range(n):
+        result = Projections.without_change(len(i), self.X.shape[1], SOLVED, CONE)
+        for k in range(len(i)):
             solved = cone_projection(self._program(int(i[k]), rows[k]))
             result.beta[k], result.bound[k] = solved.beta, solved.bound
             result.valid[k] = solved.status == SOLVED
@@ -364,11 +357,8 @@ class View:
 
     def _by_one(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto the most demanding constraint alone; if that misses another one, onto that alone."""
-        n, here, at = len(i), np.arange(len(i)), i[:, None]
-        result = Projections(
-            np.full(n, UNRESOLVED), np.zeros((n, self.X.shape[1])), np.zeros(n), np.full(n, HOMOTOPY),
-            np.zeros(n, dtype=bool),
-        )  # fmt: skip
+        here, at = np.arange(len(i)), i[:, None]
+        result = Projections.without_change(len(i), self.X.shape[1], UNRESOLVED, HOMOTOPY)
         j, left = rows[here, self.alone[at, rows].argmax(axis=1)], here
         for _ in range(2):
             status, beta, bound, valid = self._one(i[left], j[left], cutoff[left])
@@ -411,12 +401,9 @@ class View:
         return np.where(np.isfinite(plain), SOLVED, INFEASIBLE), beta, bound, plain
 
     def _one_ball(self, i: Ints, j: Ints, cutoff: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-        cells, W, lo, hi = self.cells, self.W, self.lo[i], self.hi[i]
-        near, far, metric, s = self.near[j], self.far[j], W.metric[j], W.s[j]
-        alpha, beta_ = cells.alpha[j][:, None], cells.beta[j][:, None]
-        A = alpha * self.z[i, near] - beta_ * self.z[i, far]
-        c = alpha * self.u[i, near] - beta_ * self.u[i, far]
-        g, margin = self.g[i, j], self.margin[i, j]
+        W, lo, hi = self.W, self.lo[i], self.hi[i]
+        metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.margin[i, j]
+        A, c, size = self._terms(i, j)
         path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
         beta, M = path.beta, W.M[metric]
         e = np.einsum("nkd,nd->nk", M, beta)
@@ -431,13 +418,18 @@ class View:
         beta, e = beta + t[:, None] * path.direction, e + t[:, None] * ev
         y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
         q = 2 * np.einsum("nkd,nk->nd", M, y)
-        size = cells.alpha[j] * self.reach[i, near] + cells.beta[j] * self.reach[i, far]
         q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s * np.sqrt(squared))[:, None] * W.length[metric]
         tau = g - s * squared
         tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
         bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
         inside = ((lo <= beta) & (beta <= hi)).all(axis=1)  # the path knows directions, but no bounds
         return np.where(inside, path.status, UNRESOLVED), beta, bound, knapsack(q, tau + margin, lo, hi)
+
+    def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return A (n, k), c = M'A (n, d) and the size |A| (n,) would have without cancellation."""
+        near, far, alpha, beta = self.near[j], self.far[j], self.cells.alpha[j], self.cells.beta[j]
+        A, c = (alpha[:, None] * part[i, near] - beta[:, None] * part[i, far] for part in (self.z, self.u))
+        return A, c, alpha * self.reach[i, near] + beta * self.reach[i, far]
 
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
@@ -465,25 +457,12 @@ class View:
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
-        cells, W = self.cells, self.W
-        j = rows[rows >= 0]
-        near, far, flat = self.near[j], self.far[j], cells.flat[j]
-        metrics = list(W.M)
-        alpha, beta = cells.alpha[j][:, None], cells.beta[j][:, None]
-        normal = cells.normals[2][j]
-        if len(cells.points):
-            A = alpha * self.z[i, near] - beta * self.z[i, far]
-            q = 2 * (alpha * self.u[i, near] - beta * self.u[i, far])
-            size = cells.alpha[j] * self.reach[i, near] + cells.beta[j] * self.reach[i, far]
-            q_size = 2 * size[:, None] * W.length[W.metric[j]]
-        else:
-            A, q, q_size = (
-                np.zeros((len(j), 0)),
-                np.zeros((len(j), len(W.weights))),
-                np.zeros((len(j), len(W.weights))),
-            )
+        W, j = self.W, rows[rows >= 0]
+        flat, normal = self.cells.flat[j], self.cells.normals[2][j]
+        A, c, size = self._terms(np.full(len(j), i), j)
+        q, q_size = 2 * c, 2 * size[:, None] * W.length[W.metric[j]]
         q[flat], q_size[flat] = W.Q[normal[flat]], W.Q_size[normal[flat]]
-        none = np.empty((0, len(W.weights)))
+        metrics, none = list(W.M), np.empty((0, len(W.weights)))
         return Program(
             M=[none if f else metrics[m] for f, m in zip(flat, W.metric[j], strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
