@@ -43,20 +43,12 @@ def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
         result = np.where(tau > 0, tau / top, 0.0)
         short = (tau > 0) & (top > 0) & (top * room[index, best] < tau)
     if short.any():
-        result[short] = _filled(rate[short], room[short], tau[short])[0]
+        result[short] = _filled(rate[short], room[short], tau[short])
     return result
 
 
-def knapsack_change(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
-    """Return the value of `knapsack` and the change that attains it (zeros where there is none)."""
-    room = np.where(q > 0, hi, -lo)
-    rate = np.where(room > 0, np.abs(q), 0.0)
-    value, amounts = _filled(rate, room, np.maximum(tau, 0.0))
-    return value, np.where(q > 0, amounts, -amounts)
-
-
-def _filled(rate: Floats, room: Floats, tau: Floats) -> tuple[Floats, Floats]:
-    """Fill up the features in the order of their rates until `tau` is reached; value and amounts."""
+def _filled(rate: Floats, room: Floats, tau: Floats) -> Floats:
+    """Fill up the features in the order of their rates until `tau` is reached; return what that takes."""
     order = np.argsort(-rate, axis=1, kind="stable")
     rates = np.take_along_axis(rate, order, axis=1)
     rooms = np.where(rates > 0, np.take_along_axis(room, order, axis=1), 0.0)
@@ -64,10 +56,7 @@ def _filled(rate: Floats, room: Floats, tau: Floats) -> tuple[Floats, Floats]:
     rest = tau[:, None] - np.concatenate([np.zeros((len(tau), 1)), before[:, :-1]], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         amounts = np.where((rates > 0) & (rest > 0), np.minimum(rooms, rest / rates), 0.0)
-    enough = before[:, -1] >= tau
-    result = np.zeros_like(rate)
-    np.put_along_axis(result, order, np.where(enough[:, None], amounts, 0.0), axis=1)
-    return np.where(enough, amounts.sum(axis=1), np.inf), result
+    return np.where(before[:, -1] >= tau, amounts.sum(axis=1), np.inf)
 
 
 def certified(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.solvers.certificate import EPS, certified, knapsack, knapsack_change
+from lvqrej.solvers.certificate import EPS, certified, knapsack
 from lvqrej.solvers.cone import Program, cone_projection
 from lvqrej.solvers.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
 from lvqrej.solvers.simplex import dual_simplex
@@ -112,6 +112,7 @@ class Weighed(NamedTuple):
     Q_size: Floats  # (N, d)
     s: Floats  # (c,)
     ball: Floats  # (c,) B^2 = |A|^2 - s g, the same from everywhere
+    flat: NDArray[np.bool_]  # (c + 1,) which are half-spaces; the last stands for the padding of rows
     flat_cell: NDArray[np.bool_]  # (cells,)
     metric: Ints  # (c,) of each constraint
 
@@ -125,10 +126,10 @@ class Weighed(NamedTuple):
         metric = cells.point_metric[near]
         between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
         ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
-        flat: NDArray[np.bool_] = np.concatenate([cells.flat, [True]])[cells.rows]
+        flat: NDArray[np.bool_] = np.concatenate([cells.flat, [True]])
         return Weighed(
             weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights, s,
-            ball, np.asarray(flat.all(axis=1)), metric,
+            ball, flat, np.asarray(flat[cells.rows].all(axis=1)), metric,
         )  # fmt: skip
 
 
@@ -312,11 +313,12 @@ class View:
         """Project samples i onto a cell each, unless it is farther than the cutoff."""
         rows, n, d = self.cells.rows[cell], len(i), self.X.shape[1]
         result = Projections.without_change(n, d, SOLVED, START)
-        outside = (self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0).any(axis=1)
-        flat = self.W.flat_cell[cell]
+        violated = self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0
+        flat, ball = self.W.flat_cell[cell], (violated & ~self.W.flat[rows]).any(axis=1)
+        by_cone = by_cone | (~flat & ~ball & violated.any(axis=1))
         for mine, solve in (
-            (outside & flat & ~by_cone, self._by_simplex),
-            (outside & ~flat & ~by_cone, self._by_one),
+            (violated.any(axis=1) & flat & ~by_cone, self._by_simplex),
+            (ball & ~by_cone, self._by_homotopy),
             (by_cone, self._by_cone),
         ):
             if mine.any():
@@ -355,53 +357,16 @@ class View:
         status = np.where(short | unproven, UNRESOLVED, status)
         return Projections(status, vertex.beta, bound, np.full(len(i), SIMPLEX), valid)
 
-    def _by_one(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
-        """Project onto the most demanding constraint alone; if that misses another one, onto that alone."""
-        here, at = np.arange(len(i)), i[:, None]
-        result = Projections.without_change(len(i), self.X.shape[1], UNRESOLVED, HOMOTOPY)
-        j, left = rows[here, self.alone[at, rows].argmax(axis=1)], here
-        for _ in range(2):
-            status, beta, bound, valid = self._one(i[left], j[left], cutoff[left])
-            result.bound[left] = np.maximum(result.bound[left], bound)
-            mine = rows[left]
-            excess = self._values(i[left], mine, beta) / np.maximum(self.size[i[left][:, None], mine], 1e-300)
-            excess = np.where(mine == j[left][:, None], 0.0, excess)
-            worst = excess.argmax(axis=1)
-            missed = valid & (excess[np.arange(len(left)), worst] > 0)
-            ends = left[~missed]
-            result.status[ends], result.beta[ends], result.valid[ends] = (
-                status[~missed], beta[~missed], valid[~missed]
-            )  # fmt: skip
-            j[left[missed]], left = mine[missed, worst[missed]], left[missed]
-            if len(left) == 0:
-                break
-        return result
+    def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Projections:
+        """Project onto the most demanding ball of each cell alone (or onto ball j): often all others hold.
 
-    def _one(self, i: Ints, j: Ints, cutoff: Floats) -> tuple[Ints, Floats, Floats, NDArray[np.bool_]]:
-        """Project onto one constraint each; status, change, certified bound, whether the change meets it."""
-        n, d = len(i), self.X.shape[1]
-        status, beta = np.full(n, UNRESOLVED), np.zeros((n, d))
-        bound, plain = np.zeros(n), np.zeros(n)
-        flat = self.cells.flat[j]
-        for mine, solve in ((flat, self._one_half_space), (~flat, self._one_ball)):
-            if mine.any():
-                at = np.flatnonzero(mine)
-                status[at], beta[at], bound[at], plain[at] = solve(i[at], j[at], cutoff[at])
-        valid = status == SOLVED
-        short = valid & (plain < (1 - _OPTIMAL) * np.abs(beta).sum(axis=1))
-        unproven = (status == INFEASIBLE) & ~(bound > cutoff) & ~np.isinf(bound)
-        unproven |= (status == CUT_OFF) & (bound < (1 - _OPTIMAL) * cutoff)
-        return np.where(short | unproven, UNRESOLVED, status), beta, bound, valid
-
-    def _one_half_space(self, i: Ints, j: Ints, cutoff: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-        W, lo, hi, normal = self.W, self.lo[i], self.hi[i], self.cells.normals[2][j]
-        q, g = W.Q[normal], self.g[i, j]
-        plain, beta = knapsack_change(q, g + self.margin[i, j], lo, hi)
-        bound = certified(q, g, W.Q_size[normal], self.size[i, j], lo, hi, self.unit)
-        return np.where(np.isfinite(plain), SOLVED, INFEASIBLE), beta, bound, plain
-
-    def _one_ball(self, i: Ints, j: Ints, cutoff: Floats) -> tuple[Ints, Floats, Floats, Floats]:
+        If another ball is missed, it is tried next. What neither meets is left to the cone program.
+        """
         W, lo, hi = self.W, self.lo[i], self.hi[i]
+        ball = ~W.flat[rows] & (self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0)
+        first, here = j is None, np.arange(len(i))
+        if j is None:
+            j = rows[here, np.where(ball, self.alone[i[:, None], rows], -1.0).argmax(axis=1)]
         metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.margin[i, j]
         A, c, size = self._terms(i, j)
         path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
@@ -422,8 +387,21 @@ class View:
         tau = g - s * squared
         tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
         bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
-        inside = ((lo <= beta) & (beta <= hi)).all(axis=1)  # the path knows directions, but no bounds
-        return np.where(inside, path.status, UNRESOLVED), beta, bound, knapsack(q, tau + margin, lo, hi)
+        others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
+        inside, solved = ((lo <= beta) & (beta <= hi)).all(axis=1), path.status == SOLVED
+        valid = solved & inside & (others <= 0).all(axis=1)
+        optimal = knapsack(q, tau + margin, lo, hi) >= (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
+        proven = np.where(path.status == CUT_OFF, bound >= (1 - _OPTIMAL) * cutoff, bound > cutoff)
+        status = np.where(np.where(solved, valid & optimal, proven), path.status, UNRESOLVED)
+        result = Projections(status, beta, bound, np.full(len(i), HOMOTOPY), valid)
+        worst = np.where(ball, others, -np.inf).argmax(axis=1)
+        missed = np.flatnonzero(solved & (others[here, worst] > 0) & ball[here, worst])
+        if first and len(missed):
+            again = self._by_homotopy(i[missed], rows[missed], cutoff[missed], rows[missed, worst[missed]])
+            for whole, part in zip(result, again, strict=True):
+                whole[missed] = part
+            result.bound[missed] = np.maximum(again.bound, bound[missed])
+        return result
 
     def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats, Floats]:
         """Return A (n, k), c = M'A (n, d) and the size |A| (n,) would have without cancellation."""
