@@ -327,6 +327,12 @@ def separations(P: Floats, L: Floats) -> Floats:
     return result
 
 
+def check_option(option: Any) -> None:
+    """Raise a ValueError unless the option is a certainty."""
+    if not isinstance(option, Certainty):
+        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
+
+
 def check_theta(theta: Any) -> float:
     """Return the threshold as a finite float, or raise a ValueError."""
     return check_number(theta, "theta", low=-LARGEST, high=LARGEST)

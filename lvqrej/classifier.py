@@ -17,8 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage
 from lvqrej.cause import Familiarity
+from lvqrej.explanation import Explanation
 from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
-from lvqrej.validation import Floats, check_samples, describe, dimensions, like, one_row, validated
+from lvqrej.validation import (
+    Floats,
+    check_samples,
+    classes_of,
+    describe,
+    dimensions,
+    like,
+    one_row,
+    validated,
+)
 from lvqrej.wording import class_row
 
 #: What `fit` learns, but for names, as files have it.
@@ -130,15 +140,13 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
         rule = check_rule(self.threshold)
         samples, labels = validated(self, X, y=y)
-        classes, counts = np.unique(labels, return_counts=True)
-        if len(classes) < 2:
-            raise ValueError(f"y must name at least two classes; found one class: {classes.tolist()}")
+        classes, places = classes_of(labels, "y")
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if fitting.is_complete:
             _check_complete(fitting.option, samples, classes)
             classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
-        fitting = fitting.for_counts(counts, chooses=not isinstance(rule, float))
+        fitting = fitting.for_counts(np.bincount(places), chooses=not isinstance(rule, float))
         self.option_ = fitting.certainty(samples, labels, names)
         self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
@@ -225,7 +233,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows: Any = samples[0] if single else samples
         result = how(self.option_, self.threshold_, rows, **self._weighed(options))
         known = self.familiarity_ if self.familiarity_.distances else None
-        if isinstance(result, counterfactual.Explanation):
+        if isinstance(result, Explanation):
             return replace(result.batch, familiarity=known)[result.row]
         return replace(result, familiarity=known, index=index)
 

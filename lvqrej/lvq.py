@@ -136,8 +136,6 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         X, labels = validated(self, x, y=y)
         self._check_parameters()
         self.classes_, targets = classes_of(labels, "y")
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must name at least two classes; found one class: {self.classes_.tolist()}")
         if self.initial_prototypes is not None:
             P, classes = given_prototypes(self.initial_prototypes, X.shape[1], self.classes_)
         else:

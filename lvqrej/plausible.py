@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Ball
-from lvqrej.certainty import Certainty, Verdicts, check_theta
+from lvqrej.certainty import Certainty, Verdicts, check_option, check_theta
 from lvqrej.prototypes import PrototypeModel, squared_distances
-from lvqrej.validation import check_number, check_samples, describe
-
-Floats = NDArray[np.float64]
+from lvqrej.validation import Floats, check_number, check_samples
 
 #: What is added to each variance, relative to their mean: few samples may leave a covariance singular.
 _RIDGE = 1e-6
@@ -54,10 +52,7 @@ class Plausible(Certainty):
     """
 
     def __init__(self, option: Certainty, data: ArrayLike, labels: ArrayLike, level: float = 0.95) -> None:
-        if not isinstance(option, Certainty):
-            raise ValueError(
-                f"option must be a certainty such as RelativeSimilarity; found {describe(option)}"
-            )
+        check_option(option)
         self.option = option
         self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
         self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity

@@ -109,11 +109,6 @@ class PrototypeModel:
         self.labels: NDArray[Any] = np.asarray(labels)
         self.L = np.eye(d) if L is None else check_samples(L, d, name="L")
         self.classes, self.class_index = classes_of(self.labels, "labels")
-        if len(self.classes) < 2:
-            raise ValueError(
-                "labels must name at least two classes, as a certainty compares two; "
-                f"found only {self.classes.tolist()}"
-            )
         if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != d):
             raise ValueError(f"feature_names must be a list of {d} names; found {describe(feature_names)}")
         self.feature_names = None if feature_names is None else list(feature_names)

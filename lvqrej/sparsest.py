@@ -22,8 +22,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from lvqrej.cells import AcceptedSet
 from lvqrej.certainty import Certainty
 from lvqrej.counterfactual import Answers, Query, valid_answers
+from lvqrej.validation import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
@@ -84,9 +84,12 @@ class Reject:
         required = replace(
             query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none
         )
-        within = self.accepted if accepted is None else accepted
-        X = np.repeat(query.samples, len(lower), axis=0)
-        return valid_answers(option or query.option, query.theta, within, required, X)
+        boxes = query._replace(
+            option=option or query.option,
+            required=required,
+            samples=np.repeat(query.samples, len(lower), axis=0),
+        )
+        return valid_answers(boxes, self.accepted if accepted is None else accepted)
 
     def bounds(self, lower: Floats, upper: Floats) -> Floats:
         """Return distances (n,) that no accepted point within boxes (n, d) can beat; infinity if none is."""
@@ -113,7 +116,7 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     `effort` tries the best answer so far is returned, with what is proven.
     """
     nearest = reject.answers(reject.lower[None], reject.upper[None])
-    most = int((nearest.points != reject.x).sum())
+    most = int((nearest.counterfactuals != reject.x).sum())
     if not nearest.found[0] or most == 0:
         return [(nearest, 0)]
     search = _Search(reject, nearest, effort)
@@ -122,8 +125,8 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     while size < most and (curve or not levels):
         former, bound = search.best, search.exclude(size)
         if search.best is not None and search.best is not former:
-            bounds = np.clip(bound or 0.0, nearest.bounds, search.best.distances)
-            levels.append((search.best._replace(bounds=bounds), fewest))
+            bounds = np.clip(bound or 0.0, nearest.lower_bounds, search.best.distances)
+            levels.append((search.best._replace(lower_bounds=bounds), fewest))
         elif search.best is None and fewest == size and bound == search.goal:
             fewest += 1
         if bound is None:
@@ -142,7 +145,9 @@ class _Search:
         x, lower, upper = reject.x, reject.lower, reject.upper
         self.free, self.forced = (lower < x) | (upper > x), (lower > x) | (upper < x)
         # Sets grow best by features that change little in the nearest answer.
-        self.order = np.argsort(np.abs(nearest.points[0] - x) * reject.query.required.weights, kind="stable")
+        self.order = np.argsort(
+            np.abs(nearest.counterfactuals[0] - x) * reject.query.required.weights, kind="stable"
+        )
         self.best: Answers | None = None
         self.goal = FAR * float(nearest.distances[0])  # what is to be undercut
         self.unable: list[tuple[Mask, float]] = []  # features, and a distance that they cannot undercut
@@ -177,7 +182,7 @@ class _Search:
         i = int(found.distances.argmin())
         if found.distances[i] < (1 - _SAME) * goal:
             self.best, self.goal = found.row(i), float(found.distances[i])
-        return np.minimum(found.bounds, goal)
+        return np.minimum(found.lower_bounds, goal)
 
     def _hitting(self, size: int) -> Mask:
         """Return sets (n, d) of this size that hit the complements of all unable sets, if there are any."""

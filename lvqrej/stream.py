@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvqrej import validation
-from lvqrej.certainty import Certainty
+from lvqrej.certainty import Certainty, check_option
 from lvqrej.counterfactual import Query, explain
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.storage import write_whole
@@ -101,8 +101,7 @@ def explain_stream(
     0    1     a     0.233  0.667  0.0
     1    2     b     0.133  1.333  0.0
     """
-    if not isinstance(option, Certainty):
-        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
+    check_option(option)
     size = int(validation.check_number(rows_per_part, "rows_per_part", low=1, integer=True))
     validation.check_choice(format, "format", tuple(_WRITERS))
     if not isinstance(folder, (str, PathLike)):

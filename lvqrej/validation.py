@@ -7,6 +7,7 @@ needed to explain a model that is given as arrays: only the functions that use i
 from __future__ import annotations
 
 import math
+import re
 from numbers import Integral, Real
 from typing import Any
 
@@ -137,8 +138,21 @@ def check_samples(
     return samples
 
 
+def check_vector(values: Any, length: int, name: str) -> Floats:
+    """Return `values` as a new float64 array of shape (length,), or raise a ValueError.
+
+    >>> check_vector([1, 2, 3], 2, "weights")
+    Traceback (most recent call last):
+    ...
+    ValueError: weights must have shape (2,); found [1, 2, 3] of type list
+    """
+    if dimensions(values) != 1 or np.shape(values) != (length,):
+        raise ValueError(f"{name} must have shape ({length},); found {describe(values)}")
+    return check_samples(np.asarray(values)[None], name=name)[0].copy()
+
+
 def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted, and the place of each label among them, or raise a ValueError.
+    """Return the distinct labels, two or more, sorted, and the place of each label among them.
 
     >>> classes_of(np.array(["b", "a", "b"]), "y")
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
@@ -151,6 +165,8 @@ def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[n
         ) from error
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise ValueError(f"{name} must hold labels; found {classes[~np.isfinite(classes)][0]} among them")
+    if len(classes) < 2:
+        raise ValueError(f"{name} must name at least two classes; found one class: {classes.tolist()}")
     return classes, places
 
 
@@ -176,71 +192,27 @@ def check_kinds(y: Any) -> None:
         raise ValueError(f"y must hold labels of one type; found {', '.join(kinds)}")
 
 
-def check_labels(given: Any, labels: NDArray[Any]) -> None:
-    """Raise a ValueError that names y if the labels, as given and as an array, are none.
-
-    >>> check_labels([0.1, 0.7], np.array([0.1, 0.7]))
-    Traceback (most recent call last):
-    ...
-    ValueError: y must hold labels of classes. Unknown label type: continuous. ...
-    """
-    check_kinds(given)
-    if labels.dtype.kind in "biuU":  # whole numbers and text are labels; scikit-learn's test is slow
-        return
-    from sklearn.utils.multiclass import check_classification_targets
-
-    classes_of(labels, "y")
-    try:
-        check_classification_targets(labels)
-    except ValueError as error:
-        raise ValueError(f"y must hold labels of classes. {error}") from error
-
-
 def validated(estimator: Any, X: Any, **training: Any) -> Any:
     """Return X (n, d) as float64 by scikit-learn's checks, or X and labels with ``y=y``; errors name them."""
-    if "y" in training and are_plain(X, training["y"]):
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
-        return X, training["y"]
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
     try:
         data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
     except (TypeError, ValueError, OverflowError) as error:
-        raise about_argument(error) from error
+        if re.search(r"\b[Xy]\b", str(error)):
+            raise
+        name = "X and y" if "inconsistent numbers of samples" in str(error) else "X"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
     if "y" in training:
-        check_labels(training["y"], data[1])
+        check_kinds(training["y"])
+        try:
+            if data[1].dtype.kind not in "biuU":  # whole numbers and text are labels, and the test is slow
+                check_classification_targets(data[1])
+        except ValueError as error:
+            raise ValueError(f"y must hold labels of classes. {error}") from error
     return data
-
-
-def are_plain(X: Any, y: Any) -> bool:
-    """Tell whether X and y are arrays of finite numbers and of labels: nothing for scikit-learn to do.
-
-    Its checks take as long as a third of a training on a hundred samples.
-
-    >>> are_plain(np.eye(2), np.array(["a", "b"])), are_plain([[1, 2]], ["a"])
-    (True, False)
-    """
-    return (
-        type(X) is type(y) is np.ndarray
-        and (X.dtype == np.float64 and X.flags.c_contiguous and X.ndim == 2 and X.size > 0)
-        and (y.dtype.kind in "biuU" and y.shape == X.shape[:1])
-        and bool(np.isfinite(X).all())
-    )
-
-
-def about_argument(error: Exception) -> Exception:
-    """Return an error of scikit-learn's checks with the argument named, if its message does not name it.
-
-    >>> about_argument(ValueError("Expected 2D array"))
-    ValueError('X: Expected 2D array')
-    """
-    text = str(error)
-    words = text.replace(",", " ").replace(".", " ").replace(":", " ").split()
-    if "X" in words or "y" in words:
-        return error
-    name = "X and y" if "inconsistent numbers of samples" in text else "X"
-    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {text}")
 
 
 def feature_names_of(X: Any) -> list[str] | None:

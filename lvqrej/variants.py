@@ -62,7 +62,7 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
     query = Query.of(option, theta, X, **options)
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
-    answers, fewest = _each(query, accepted, partial(_sparsest, effort=tries))
+    answers, fewest = _each(query, partial(_sparsest, accepted=accepted, effort=tries))
     scopes = _counted(query, answers)
     result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
     return result[0] if query.single else result
@@ -111,7 +111,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
 def _counted(query: Query, answers: Answers) -> list[str]:
     """Say of how many features each answer is."""
-    numbers = (answers.points != query.samples).sum(axis=1)
+    numbers = (answers.counterfactuals != query.samples).sum(axis=1)
     return [f" of {n} feature{'s' if n > 1 else ''}" for n in numbers]
 
 
@@ -177,11 +177,11 @@ def _one_per_class(query: Query, accepted: AcceptedSet) -> list[Answers]:
     """Return the nearest answer of each class that has one, nearest class first."""
     answers = []
     for label in range(len(query.option.classes)):
-        of_class, required = accepted.with_label(label), replace(query.required, target=label)
-        answer = valid_answers(query.option, query.theta, of_class, required, query.samples)
+        of_class = query._replace(required=replace(query.required, target=label))
+        answer = valid_answers(of_class, accepted.with_label(label))
         answers.append(answer._replace(cells=np.array([-1])))  # it is none of all classes' cells
     found = sorted((one for one in answers if one.found[0]), key=lambda one: float(one.distances[0]))
-    return found or [min(answers, key=lambda one: float(one.bounds[0]))]
+    return found or [min(answers, key=lambda one: float(one.lower_bounds[0]))]
 
 
 def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
@@ -201,7 +201,7 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
         if fresh:
             may_change = np.array([~np.isin(np.arange(len(reject.x)), list(kept)) for kept in fresh])
             answers = reject.answers(*reject.only(may_change))
-            unknown = min(unknown, answers.bounds[~answers.found].min(initial=np.inf))
+            unknown = min(unknown, answers.lower_bounds[~answers.found].min(initial=np.inf))
             for i in np.flatnonzero(answers.found):
                 entry = float(answers.distances[i]), next(order), fresh[i], answers.row(int(i))
                 heapq.heappush(heap, entry)
@@ -214,15 +214,15 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
             features & changed for features in former if len(features - changed) < min(apart, len(features))
         ]
         if not repeats:
-            bounds = [answer.bounds[0], unknown, *(item[3].bounds[0] for item in heap)]
-            chosen.append(answer._replace(bounds=np.array([min(bounds)])))
+            bounds = [answer.lower_bounds[0], unknown, *(item[3].lower_bounds[0] for item in heap)]
+            chosen.append(answer._replace(lower_bounds=np.array([min(bounds)])))
             repeats = [changed]
         nodes = [kept | {feature} for feature in repeats[0]]
     return chosen
 
 
 def _changed(reject: Reject, answer: Answers) -> frozenset[int]:
-    return frozenset(np.flatnonzero(answer.points[0] != reject.x).tolist())
+    return frozenset(np.flatnonzero(answer.counterfactuals[0] != reject.x).tolist())
 
 
 def robust(
@@ -286,9 +286,9 @@ def robust(
         )
     tries = None if effort is None else int(check_number(effort, "effort", low=1, integer=True))
     accepted = query.accepted_set()
-    answers, worst = _each(query, accepted, partial(_robust, execution=execution, effort=tries))
+    answers, worst = _each(query, partial(_robust, accepted=accepted, execution=execution, effort=tries))
     result = query.result(
-        answers, accepted, partial(why_none, query, execution, tries),
+        answers, accepted, partial(why_none, execution, tries),
         scopes=[" that can be carried out so"] * len(worst), worst_certainties=np.array(worst),
     )  # fmt: skip
     return result[0] if query.single else result
@@ -356,11 +356,9 @@ def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) ->
     return query
 
 
-def _each(
-    query: Query, accepted: AcceptedSet, solve: Callable[..., tuple[Answers, Any]]
-) -> tuple[Answers, list[Any]]:
+def _each(query: Query, solve: Callable[[Query], tuple[Answers, Any]]) -> tuple[Answers, list[Any]]:
     """Answer every sample, in this process or in several; return what else was found with each."""
-    tasks = [(query._replace(samples=x[None], index=None), accepted) for x in query.samples]
-    solved = list(query.each(solve, tasks, "sample"))
-    none = valid_answers(query.option, query.theta, accepted, query.required, query.samples[:0])
-    return joined([none, *(answer for answer, _ in solved)], len(tasks)), [other for _, other in solved]
+    if len(query.samples) == 0:
+        return valid_answers(query, query.accepted_set()), []
+    solved = list(query.each(solve))
+    return joined((answer for answer, _ in solved), len(solved)), [other for _, other in solved]

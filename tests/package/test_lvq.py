@@ -253,11 +253,11 @@ def test_convergence_warning_says_what_to_do(wine):
     assert model.n_iter_ == 3
 
 
-def test_arrays_that_need_no_check_train_as_all_others_and_forget_names(wine):
+def test_plain_arrays_train_as_all_others_and_forget_names(wine):
     X, y = wine
     model = GLVQ().fit(pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])]), y)
     named = model.w_
-    model.fit(X, y)  # plain arrays: checked in one glance
+    model.fit(X, y)
     assert not hasattr(model, "feature_names_in_")
     for data, labels in ((X.tolist(), y.tolist()), (np.asfortranarray(X), y), (X, y.astype(float))):
         np.testing.assert_array_equal(GLVQ().fit(data, labels).w_, named)
