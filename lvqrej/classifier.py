@@ -273,10 +273,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         option = self.option_.unrestricted
         if not self.familiarity_.distances:
             raise ValueError(f"option must rest on prototypes to tell a cause; found {describe(option)}")
-        accepted = option.accepts(samples, self.threshold_)
-        causes = self.familiarity_.causes(
-            option.verdicts(samples), accepted, option.classes, option.sees_unfamiliarity, level
-        )
+        causes = self.familiarity_.causes(option, *option.judged(samples, self.threshold_), level)
         return causes[0] if single else causes
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -265,9 +265,8 @@ class Explanation:
         if self.batch.familiarity is None:
             return None
         verdicts = Verdicts._make(part[self.row : self.row + 1] for part in self.batch.verdicts)
-        option = self.batch.option
         accepted = verdicts.certainty >= self.theta
-        return self.batch.familiarity.causes(verdicts, accepted, option.classes, option.sees_unfamiliarity)[0]
+        return self.batch.familiarity.causes(self.batch.option, verdicts, accepted)[0]
 
     def holds(self, point: Floats) -> bool:
         """Return whether another input is accepted as the same class and meets the same requirements."""

@@ -43,37 +43,31 @@ class FewerFoldsWarning(UserWarning):
 class Fitting:
     """What it takes to turn training samples into a certainty, checked.
 
-    Attributes
-    ----------
-    option : class or callable of a PrototypeModel, or Certainty
-        A certainty with a method `fit`, not yet fitted, trains its own models, copies of `estimator`, with
-        `cv` folds of its own; any other is complete and used as it is.
-    estimator : estimator or None
-        Not fitted; None if the option is complete.
-    cv, inner_cv, seed : int
-        The folds of the threshold, those of the option, and the seed.
+    The option is a certainty that is complete; or one to be fitted (`fits_itself`), which trains its own
+    models, copies of the estimator, with `inner_cv` folds; or what makes one of a PrototypeModel.
     """
 
     option: Any
-    estimator: Any
-    cv: int
+    estimator: Any  # not fitted; None if the option is complete
+    cv: int  # folds of the threshold
     inner_cv: int
     seed: int
 
     @property
     def is_complete(self) -> bool:
         """Whether the option has its model already and X, y are validation samples only."""
-        return isinstance(self.option, Certainty) and not self._fits_itself
+        return isinstance(self.option, Certainty) and not self.fits_itself
 
     @property
-    def _fits_itself(self) -> bool:
+    def fits_itself(self) -> bool:
+        """Whether the option trains its own models."""
         return _is_to_fit(self.option)
 
     def certainty(self, X: Floats, y: NDArray[Any], names: list[str] | None = None) -> Certainty:
         """Return the certainty after training on X (n, d) with labels y (n,)."""
         if self.is_complete:
             return self.option
-        if self._fits_itself:
+        if self.fits_itself:
             option = copy.copy(self.option)
             option.estimator, option.cv = self.estimator, self.inner_cv
             option.fit(X, y).feature_names = names
@@ -105,12 +99,12 @@ class Fitting:
         least = int(counts.min())
         outer = min(self.cv, least) if chooses else self.cv
         part = least - ceil(least / outer) if chooses and outer > 0 else least
-        inner = min(self.inner_cv, part) if self._fits_itself else self.inner_cv
+        inner = min(self.inner_cv, part) if self.fits_itself else self.inner_cv
         if self.is_complete or (outer, inner) == (self.cv, self.inner_cv):
             return self
         if min(outer, inner) < 2:
             raise ValueError(
-                f"y must hold at least {3 if self._fits_itself and chooses else 2} samples of each class for "
+                f"y must hold at least {3 if self.fits_itself and chooses else 2} samples of each class for "
                 f"cross-validation; found {least} (a number as threshold needs no folds)"
             )
         warnings.warn(
@@ -231,53 +225,42 @@ def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
 def label_of_reject(classes: NDArray[Any], given: Any = None) -> Any:
     """Return the label that marks a reject: no class, and of the classes' own type.
 
-    Parameters
-    ----------
-    classes : array of shape (n_classes,)
-    given : label, optional
-        If None: "reject" among strings and booleans, -1 among numbers; where -1 is a class already, or
-        cannot be had in an unsigned type, the next integer outside the classes, below them if there is room.
+    If none is given it is "reject" among strings and booleans, -1 among numbers; where -1 is a class already,
+    or cannot be had in an unsigned type, the next integer outside the classes, below them if there is room.
 
-    Examples
-    --------
     >>> int(label_of_reject(np.array([0, 1]))), int(label_of_reject(np.array([-1, 1])))
     (-1, -2)
     >>> label_of_reject(np.array(["benign", "malignant"]))
     'reject'
-    >>> label_of_reject(np.array([0, 1]), 1)
-    Traceback (most recent call last):
-    ...
-    ValueError: reject_label must not be a class; found 1 of type int among the classes [0, 1]
     """
     kind = classes.dtype.kind
     label = _usual_label(classes) if given is None else given
-    number = not isinstance(label, bool) and isinstance(label, (int, float, np.number))
+    number = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
     if kind in "iu":
-        limits, name = np.iinfo(classes.dtype), f"an integer of type {classes.dtype}"
+        limits = np.iinfo(classes.dtype)
         fits = number and isinstance(label, (int, np.integer)) and limits.min <= label <= limits.max
     elif kind == "f":
-        name, fits = "a finite number", number and bool(np.isfinite(label))
+        fits = number and bool(np.isfinite(label))
     else:
-        name, fits = (
-            ("text", isinstance(label, str)) if kind == "U" else ("a single label", not np.ndim(label))
-        )
+        fits = isinstance(label, str) if kind == "U" else not np.ndim(label)
     if not fits:
-        raise ValueError(f"reject_label must be {name}, as y is; found {describe(given)}")
+        name = classes.dtype.type.__name__
+        raise ValueError(
+            f"reject_label must be one label of type {name}, as those of y; found {describe(given)}"
+        )
     if label in classes.tolist():
-        among = f"among the classes {describe(classes.tolist()).rsplit(' of type', 1)[0]}"
-        raise ValueError(f"reject_label must not be a class; found {describe(label)} {among}")
+        raise ValueError(
+            f"reject_label must not be a class; found {describe(label)} among {describe(classes.tolist())}"
+        )
     return classes.dtype.type(label) if kind in "iuf" else label
 
 
 def _usual_label(classes: NDArray[Any]) -> Any:
     if classes.dtype.kind not in "iuf":
         return "reject"
-    is_float = classes.dtype.kind == "f"
-    lowest = -np.inf if is_float else np.iinfo(classes.dtype).min
-    if lowest < 0 and -1 not in classes:
-        return -1
-    least = int(np.floor(classes.min()))
-    return least - 1 if least > lowest else int(classes.max()) + 1
+    lowest = -np.inf if classes.dtype.kind == "f" else np.iinfo(classes.dtype).min
+    labels = -1, int(np.floor(classes.min())) - 1, int(classes.max()) + 1
+    return next(label for label in labels if label >= lowest and label not in classes)
 
 
 def with_rejects(labels: NDArray[Any], rejected: NDArray[np.bool_], reject_label: Any) -> NDArray[Any]:

@@ -190,16 +190,9 @@ def minimise(
         V = v.reshape(-1, d)
         return V[:m], None if L is None else V[m:]
 
-    latest = np.empty(0)  # SciPy asks for the gradient after the cost, at the same place
-
-    def cost_of(v: Floats) -> float:
-        nonlocal latest
+    def cost_of(v: Floats) -> tuple[float, Floats]:
         cost, gradient = problem.cost_and_gradient(*split(v))
-        latest = gradient.ravel()
-        return cost
-
-    def gradient_of(v: Floats) -> Floats:
-        return latest
+        return cost, gradient.ravel()
 
     callback = None  # calling one takes SciPy longer than an iteration on few samples
     if watch is not None:
@@ -213,7 +206,7 @@ def minimise(
     cost, n_iter, converged = np.inf, 0, False
     while not converged and n_iter < max_iter:
         options["maxiter"] = max_iter - n_iter
-        result = minimize(cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback)
+        result = minimize(cost_of, v, jac=True, method="L-BFGS-B", options=options, callback=callback)
         if not np.isfinite(result.fun):
             raise ValueError(
                 f"the cost of the model must be a number; found {result.fun} after {n_iter + result.nit} "
@@ -291,17 +284,6 @@ def class_centres(
     """Return prototypes (m, d) to start from and their classes (m,), counted from 0.
 
     They are the means of the classes, or the centres of a k-means clustering where there are several.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    targets : array of shape (n,)
-        The class of each sample, counted from 0.
-    classes : array of shape (n_classes,)
-    per_class : int or list of int
-        Number of prototypes of all classes, or of each.
-    random_state : int, RandomState or None
-        For k-means only: setting up a generator takes as long as a quarter of a small training.
     """
     given = [per_class] * len(classes) if dimensions(per_class) == 0 else per_class
     if len(given) != len(classes):
@@ -309,6 +291,7 @@ def class_centres(
             f"prototypes_per_class must have one entry per class ({len(classes)}); found {len(given)}"
         )
     counts = [int(check_number(count, "prototypes_per_class", low=1, integer=True)) for count in given]
+    # Only k-means needs a generator: setting one up takes as long as a quarter of a small training.
     generator = check_random_state(random_state) if max(counts) > 1 else None
     centres = []
     for label, count in enumerate(counts):

@@ -9,7 +9,8 @@ resort is to show all digits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
 from math import ceil, floor, isfinite, log10
@@ -152,26 +153,21 @@ def sentence(why: Any) -> str:
     return _sentence(why, before_and_after(why))
 
 
-def _sentence(
-    why: Any, shown: list[Shown], plain: Callable[[str], str] = str, stressed: Callable[[str], str] = str
-) -> str:
-    """Return the sentence with `stressed` applied to class and features, `plain` to other texts."""
+def _sentence(why: Any, shown: list[Shown]) -> str:
     before, _, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    certainty, label = f"{plain(why.certainty_name)} {before}", stressed(str(why.label))
+    certainty, label = f"{why.certainty_name} {before}", why.label
     if why.path == "accepted":
         return f"accepted as {label}: {certainty} reaches {theta}"
     if why.certainty_before < why.theta:
         verdict = f"rejected: {certainty} below {theta}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
-    changes = [
-        f"{stressed(why.feature_names[k])} were {after} instead of {before}" for k, before, after in shown
-    ]
+    changes = [f"{why.feature_names[k]} were {after} instead of {before}" for k, before, after in shown]
     if len(changes) > NAMED:
         rest = len(changes) - NAMED + 1
         changes = [*changes[: NAMED - 1], f"{rest} other features changed by less"]
     listed = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
-    return f"{verdict}; it would be accepted as {label} if {listed}; {plain(proof(why))}"
+    return f"{verdict}; it would be accepted as {label} if {listed}; {proof(why)}"
 
 
 def proof(why: Any) -> str:
@@ -258,7 +254,7 @@ def record(why: Any) -> dict[str, Any]:
         "sample": why.sample.tolist(),
         "counterfactual": why.counterfactual.tolist(),
         "changes": changes,
-        "cause": None if why.cause is None else {k: _plain(v) for k, v in why.cause.as_dict().items()},
+        "cause": None if why.cause is None else {k: _plain(v) for k, v in asdict(why.cause).items()},
     }
 
 
@@ -298,7 +294,7 @@ def to_html(why: Any) -> str:
 
 def _page_of_one(why: Any) -> str:
     shown = before_and_after(why)
-    said = _sentence(why, shown, escape, lambda text: f"<em>{escape(text)}</em>")
+    said = escape(_sentence(why, shown))
     page = f"<p>{said[0].upper()}{said[1:]}.</p>{_gauge(why)}"
     if why.path != "accepted":
         shares = why.costs / why.distance

@@ -320,8 +320,6 @@ X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
         ({"gtol": 0}, "gtol must be above 0"),
         ({"beta": -1}, "beta must be above 0"),
         ({"squashing": "relu"}, "squashing must be one of 'logistic', 'identity'; found 'relu'"),
-        ({"display": "yes"}, "display must be True or False; found 'yes'"),
-        ({"keep_history": 1}, "keep_history must be True or False; found 1"),
         ({"regularization": -0.1}, "regularization must be at least 0 and at most .*; found -0.1"),
         ({"regularization": "much"}, "regularization must be a number"),
         ({"prototypes_per_class": 0}, "prototypes_per_class must be at least 1; found 0"),
