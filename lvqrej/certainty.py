@@ -106,6 +106,55 @@ def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float],
     return kept
 
 
+class Restricted(Certainty):
+    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`."""
+
+    def __init__(self, option: Certainty) -> None:
+        check_option(option)
+        self.option = option
+        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
+        self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity
+        self.classes, self.n_features = option.classes, option.n_features
+        self.feature_names = option.feature_names
+
+    @property
+    def unrestricted(self) -> Certainty:
+        """The certainty without the restriction."""
+        return self.option
+
+    @abstractmethod
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
+
+    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
+        """Return whether each sample is accepted, of shape (n,)."""
+        return self.judged(X, check_theta(theta))[1]
+
+    def certainty(self, X: ArrayLike) -> Floats:
+        """Return that of the certainty itself, of shape (n,)."""
+        return self.option.certainty(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label an accepted sample gets, of shape (n,)."""
+        return self.option.predict(X)
+
+    def cells(self, theta: float) -> AcceptedSet:
+        """Return the accepted set of the certainty itself."""
+        return self.option.cells(theta)
+
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return those of the certainty itself."""
+        return self.option.verdicts(X)
+
+    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
+        """Return those of the certainty itself."""
+        return self.option.models()
+
+    def unit(self, X: ArrayLike) -> float:
+        """Return that of the certainty itself."""
+        return self.option.unit(X)
+
+
 class PrototypeCertainty(Certainty):
     """A certainty read off the nearest prototype p+ and the nearest one of another class, p-."""
 

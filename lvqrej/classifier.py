@@ -21,7 +21,7 @@ from lvqrej.explanation import Explanation
 from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
 from lvqrej.validation import (
     Floats,
-    check_samples,
+    check_vector,
     classes_of,
     describe,
     dimensions,
@@ -201,12 +201,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on what is accepted, 1 by convention if nothing is; see `coverage` too."""
         samples = self._samples(X)
-        labels, weights = np.asarray(y), np.ones(len(samples))
-        if sample_weight is not None:
-            weights = check_samples([sample_weight], name="sample_weight")[0]
-        for name, values in (("y", labels), ("sample_weight", weights)):
-            if values.shape != (len(samples),):
-                raise ValueError(f"{name} must have shape ({len(samples)},); found shape {values.shape}")
+        labels, n = np.asarray(y), len(samples)
+        if labels.shape != (n,):
+            raise ValueError(f"y must have shape ({n},); found shape {labels.shape}")
+        weights = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
         accepted = ~self._rejected(samples)
         right = self.option_.predict(samples) == labels
         total = weights[accepted].sum()

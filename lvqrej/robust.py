@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.branch_and_bound import branch_and_bound
 from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
-from lvqrej.certainty import Certainty, Verdicts
+from lvqrej.certainty import Certainty, Restricted, Verdicts
 from lvqrej.counterfactual import Answers, Query, reason_of
 from lvqrej.requirements import feature_index, feature_mask
 from lvqrej.sparsest import FAR, Reject, bounds_within
@@ -37,12 +37,12 @@ class Execution(NamedTuple):
     """How changes are carried out, as arrays over the features.
 
     Changed features end up within `error` of what was intended; a change is 0 or at least `least`; the values
-    of `whole` features are integers.
+    of `integers` features are integers.
     """
 
     error: Floats
     least: Floats
-    whole: Mask
+    integers: Mask
 
     @staticmethod
     def of(error: Any, least: Any, integers: Any, names: list[str]) -> Execution:
@@ -59,13 +59,16 @@ class Node(NamedTuple):
     errors: Floats
 
 
-def nearest_execution(reject: Reject, execution: Execution, effort: int | None) -> tuple[Answers, float]:
+def nearest_execution(
+    query: Query, accepted: AcceptedSet, execution: Execution, effort: int | None
+) -> tuple[Answers, float]:
     """Return the nearest answer that can be carried out, and the smallest certainty that errors leave.
 
     Its bound is what is proven after `effort` relaxations.
     """
-    problem, gap = _Problem(reject, execution), reject.accepted.gap
-    whole, lower, upper = execution.whole, reject.lower, reject.upper
+    reject, gap = Reject(query, accepted), accepted.gap
+    problem = _Problem(reject, execution)
+    whole, lower, upper = execution.integers, reject.lower, reject.upper
     root = Node(
         np.where(whole, np.ceil(lower), lower), np.where(whole, np.floor(upper), upper), np.zeros(len(whole))
     )
@@ -78,7 +81,7 @@ def nearest_execution(reject: Reject, execution: Execution, effort: int | None) 
         return reject.answers(empty + 1, empty)._replace(lower_bounds=np.array([bound])), np.inf
     answer = found.answer._replace(lower_bounds=np.array([min(found.bound, found.value)]))
     wrong = np.where(answer.counterfactuals[0] != reject.x, execution.error, 0.0)
-    return answer, float(reject.query.option.certainty(answer.counterfactuals + offsets(wrong)).min())
+    return answer, float(query.option.certainty(answer.counterfactuals + offsets(wrong)).min())
 
 
 class _Problem:
@@ -233,25 +236,12 @@ def offsets(errors: Floats) -> Floats:
     return np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors))) * errors
 
 
-class Everywhere(Certainty):
+class Everywhere(Restricted):
     """A certainty that accepts an input only if it is accepted, with the same label, at all given offsets."""
 
     def __init__(self, option: Certainty, shifts: Floats) -> None:
-        self.option, self.shifts = option, shifts
-        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
-        self.classes, self.n_features = option.classes, option.n_features
-
-    def certainty(self, X: ArrayLike) -> Floats:
-        """Return the certainty at the input itself, of shape (n,)."""
-        return self.option.certainty(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label at the input itself, of shape (n,)."""
-        return self.option.predict(X)
-
-    def cells(self, theta: float) -> AcceptedSet:
-        """Return the accepted set at the input itself."""
-        return self.option.cells(theta)
+        super().__init__(option)
+        self.shifts = shifts
 
     def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, Mask]:
         """Return the verdicts at the input itself, and whether it is accepted everywhere."""
@@ -265,20 +255,20 @@ class Everywhere(Certainty):
 
 def why_none(execution: Execution, effort: int | None, query: Query, proven: bool) -> str:
     """Name what makes a change impossible to carry out: dropping it would allow one."""
-    reject, required, x = Reject(query), query.required, query.samples[0]
-    if not reject.answers(reject.lower[None], reject.upper[None]).found[0]:
+
+    def possible(query: Query, execution: Execution) -> bool:
+        return bool(nearest_execution(query, query.accepted_set(), execution, effort)[0].found[0])
+
+    none: dict[str, Any] = {name: np.zeros_like(part) for name, part in execution._asdict().items()}
+    if not possible(query, Execution(**none)):
         return reason_of(query, proven)
-    given = {
-        "error": (execution.error.any(), execution._replace(error=np.zeros_like(x))),
-        "least": (execution.least.any(), execution._replace(least=np.zeros_like(x))),
-        "integers": (execution.whole.any(), execution._replace(whole=np.zeros(len(x), dtype=bool))),
-    }
-    words = [name for name, (there, _) in given.items() if there]
-    helpful = [name for name in words if nearest_execution(reject, given[name][1], effort)[0].found[0]]
+    required = query.required
+    words = [name for name, part in execution._asdict().items() if part.any()]
+    helpful = [w for w in words if possible(query, execution._replace(**{w: none[w]}))]
     for group in required.groups():
-        if nearest_execution(Reject(query.without([group])), execution, effort)[0].found[0]:
-            names = ", ".join(required.names[k] for k in required.features_of(group))
-            helpful.append(f"{group} of {names}" if names else group)
+        if possible(query.without([group]), execution):
+            features = ", ".join(required.names[k] for k in required.features_of(group))
+            helpful.append(f"{group} of {features}" if features else group)
     found = "there is no change" if proven else "no change was found"
     instead = ", or without ".join(helpful) or " and ".join(words)
     return (

@@ -40,28 +40,18 @@ _LOOSE = 2e-3
 
 
 class Reject:
-    """One sample and what is asked of its counterfactual: certified answers within any box around it.
+    """A query of one sample and what it accepts: certified answers within any box around the sample.
 
-    Parameters
-    ----------
-    query : Query
-        Of one sample.
-    accepted : AcceptedSet, optional
-        What the query accepts, if that is known already.
-
-    Examples
-    --------
     >>> from lvqrej import PrototypeModel, RelativeSimilarity
-    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
-    >>> reject = Reject(Query.of(option, 0.6, [0.9, 0.0]))
+    >>> query = Query.of(RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"])), 0.6, [0.9, 0.0])
+    >>> reject = Reject(query, query.accepted_set())
     >>> one_each = np.array([[True, False], [False, True]])
     >>> reject.answers(*reject.only(one_each)).distances.round(6), reject.bounds(*reject.only(one_each))[1]
     (array([0.233333,      inf]), np.float64(inf))
     """
 
-    def __init__(self, query: Query, accepted: AcceptedSet | None = None) -> None:
-        self.query, self.x = query, query.samples[0]
-        self.accepted = query.accepted_set() if accepted is None else accepted
+    def __init__(self, query: Query, accepted: AcceptedSet) -> None:
+        self.query, self.accepted, self.x = query, accepted, query.samples[0]
         (self.lower,), (self.upper,) = query.required.box(query.samples)
 
     def only(self, features: Mask, limit: float = np.inf) -> tuple[Floats, Floats]:
@@ -106,6 +96,11 @@ def bounds_within(accepted: AcceptedSet, X: Floats, weights: Floats, lower: Floa
         start, lower, upper = start[possible], lower[possible], upper[possible]
         bounds[possible] += accepted.nearest(start, weights, lower, upper, 0.0).bounds
     return bounds
+
+
+def sparsest_answer(query: Query, accepted: AcceptedSet, effort: int) -> tuple[Answers, int]:
+    """Return the nearest answer of the fewest features, and how many have to change at least."""
+    return fewest_changes(Reject(query, accepted), effort)[0]
 
 
 def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tuple[Answers, int]]:

@@ -138,17 +138,21 @@ def check_samples(
     return samples
 
 
-def check_vector(values: Any, length: int, name: str) -> Floats:
-    """Return `values` as a new float64 array of shape (length,), or raise a ValueError.
+def check_vector(values: Any, length: int | None, name: str) -> Floats:
+    """Return `values` as a new float64 array of shape (length,), not empty if None, or raise a ValueError.
 
     >>> check_vector([1, 2, 3], 2, "weights")
     Traceback (most recent call last):
     ...
     ValueError: weights must have shape (2,); found [1, 2, 3] of type list
     """
-    if dimensions(values) != 1 or np.shape(values) != (length,):
-        raise ValueError(f"{name} must have shape ({length},); found {describe(values)}")
-    return check_samples(np.asarray(values)[None], name=name)[0].copy()
+    if dimensions(values) != 1 or len(values) != (length or max(len(values), 1)):
+        raise ValueError(f"{name} must have shape ({length or 'n'},); found {describe(values)}")
+    vector = np.array(as_floats(values, name, "(n,)"))
+    if not np.isfinite(vector).all():
+        place = int(np.isfinite(vector).argmin())
+        raise ValueError(f"{name} must be finite; found {vector[place]} at place {place}")
+    return vector
 
 
 def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -21,7 +21,7 @@ from lvqrej.counterfactual import Answers, Query, explain, joined, valid_answers
 from lvqrej.explanation import Explanation
 from lvqrej.plausible import Plausible
 from lvqrej.robust import Execution, nearest_execution, why_none
-from lvqrej.sparsest import Reject, fewest_changes
+from lvqrej.sparsest import Reject, fewest_changes, sparsest_answer
 from lvqrej.validation import check_choice, check_number
 
 __all__ = ["Plausible", "plausible", "robust", "several", "sparsest", "trade_off"]
@@ -62,14 +62,10 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
     query = Query.of(option, theta, X, **options)
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
-    answers, fewest = _each(query, partial(_sparsest, accepted=accepted, effort=tries))
+    answers, fewest = _each(query, partial(sparsest_answer, accepted=accepted, effort=tries))
     scopes = _counted(query, answers)
     result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
     return result[0] if query.single else result
-
-
-def _sparsest(query: Query, accepted: AcceptedSet, effort: int) -> tuple[Answers, int]:
-    return fewest_changes(Reject(query, accepted), effort)[0]
 
 
 def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **options: Any) -> Any:
@@ -279,25 +275,21 @@ def robust(
     """
     query = Query.of(option, theta, X, **options)
     execution = Execution.of(error, least, integers, query.required.names)
-    given = query.samples[:, execution.whole]
+    given = query.samples[:, execution.integers]
     if (given != np.round(given)).any():
         raise ValueError(
             f"X must hold whole numbers in the features of integers; found {given[given % 1 != 0][0]}"
         )
     tries = None if effort is None else int(check_number(effort, "effort", low=1, integer=True))
     accepted = query.accepted_set()
-    answers, worst = _each(query, partial(_robust, accepted=accepted, execution=execution, effort=tries))
+    answers, worst = _each(
+        query, partial(nearest_execution, accepted=accepted, execution=execution, effort=tries)
+    )
     result = query.result(
         answers, accepted, partial(why_none, execution, tries),
         scopes=[" that can be carried out so"] * len(worst), worst_certainties=np.array(worst),
     )  # fmt: skip
     return result[0] if query.single else result
-
-
-def _robust(
-    query: Query, accepted: AcceptedSet, execution: Execution, effort: int | None
-) -> tuple[Answers, float]:
-    return nearest_execution(Reject(query, accepted), execution, effort)
 
 
 def plausible(
