@@ -174,13 +174,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def rejects(self, X: ArrayLike) -> Any:
         """Return whether r(x) < threshold_ for each sample, of shape (n,); a Series for a data frame."""
-        return like(X, self._rejected(self._samples(X)), "rejected")
+        return like(X, self._decided(X)[1], "rejected")
 
     def predict(self, X: ArrayLike) -> Any:
         """Return labels, `reject_label_` where rejected, of shape (n,); a Series for a data frame."""
-        samples = self._samples(X)
-        labels = with_rejects(self.option_.predict(samples), self._rejected(samples), self.reject_label_)
-        return like(X, labels, self.target_name_)
+        return like(X, with_rejects(*self._decided(X), self.reject_label_), self.target_name_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> Any:
@@ -196,19 +194,17 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def coverage(self, X: ArrayLike) -> float:
         """Return the share of samples that are accepted."""
-        return float(1 - np.mean(self._rejected(self._samples(X))))
+        return float(1 - np.mean(self._decided(X)[1]))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on what is accepted, 1 by convention if nothing is; see `coverage` too."""
-        samples = self._samples(X)
-        labels, n = np.asarray(y), len(samples)
-        if labels.shape != (n,):
-            raise ValueError(f"y must have shape ({n},); found shape {labels.shape}")
+        labels, rejected = self._decided(X)
+        n, right = len(labels), np.asarray(y)
+        if right.shape != (n,):
+            raise ValueError(f"y must have shape ({n},); found shape {right.shape}")
         weights = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
-        accepted = ~self._rejected(samples)
-        right = self.option_.predict(samples) == labels
-        total = weights[accepted].sum()
-        return float(weights[accepted & right].sum() / total) if total > 0 else 1.0
+        total = weights[~rejected].sum()
+        return float(weights[~rejected & (labels == right)].sum() / total) if total > 0 else 1.0
 
     def explain(self, X: ArrayLike, how: Any = counterfactual.explain, **options: Any) -> Any:
         """Return for each sample the smallest change with which it would be accepted.
@@ -307,8 +303,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise storage.StorageError(f"{path} is not a complete stored classifier: {error!r}") from error
         return classifier
 
-    def _rejected(self, samples: Floats) -> NDArray[np.bool_]:
-        return ~self.option_.accepts(samples, self.threshold_)
+    def _decided(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the label of each sample and whether it is rejected, each of shape (n,)."""
+        samples = self._samples(X)
+        verdicts, accepted = self.option_.judged(samples, self.threshold_)
+        return self.option_.classes[verdicts.label], ~accepted
 
     def _weighed(self, options: dict[str, Any]) -> dict[str, Any]:
         return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}

@@ -314,7 +314,7 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
     """Return the nearest counterfactuals of the query's samples that pass the option's own test."""
     X, required, classes = query.samples, query.required, query.option.classes
     lower, upper = required.box(X)
-    start = np.clip(X, lower, upper)
+    start = np.minimum(np.maximum(X, lower), upper)  # as `clip` does, which takes three times as long
     possible = (lower <= upper).all(axis=1)
     verdicts, own = query.judged(X, X)
     own = own & possible & (start == X).all(axis=1)
@@ -330,20 +330,20 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         verdicts=verdicts,
     )
 
-    def keep(rows: Ints, points: Floats, cells: Any, paths: Any) -> NDArray[np.bool_]:
+    def keep(rows: Ints, points: Floats, cells: Ints, paths: Ints) -> NDArray[np.bool_]:
         """Keep the points that are valid and nearer than what is known; return which were kept."""
-        judgement, valid = query.judged(points, X[rows])
-        distances = (np.abs(points - X[rows]) * required.weights).sum(axis=1)
+        samples = X[rows]
+        judgement, valid = query.judged(points, samples)
+        distances = (np.abs(points - samples) * required.weights).sum(axis=1)
         kept = valid & (distances < state.distances[rows])
-        at = rows[kept]
-        state.counterfactuals[at], state.distances[at], state.found[at] = points[kept], distances[kept], True
-        state.cells[at] = np.broadcast_to(cells, kept.shape)[kept]
-        state.path_codes[at] = np.broadcast_to(paths, kept.shape)[kept]
+        at, near = rows[kept], distances[kept]
+        state.counterfactuals[at], state.distances[at], state.found[at] = points[kept], near, True
+        state.cells[at], state.path_codes[at] = cells[kept], paths[kept]
         state.certainties[at], state.labels[at] = judgement.certainty[kept], classes[judgement.label[kept]]
-        state.lower_bounds[at] = np.minimum(state.lower_bounds[at], state.distances[at])
+        state.lower_bounds[at] = np.minimum(state.lower_bounds[at], near)
         return kept
 
-    pending = np.flatnonzero(possible & ~own)
+    (pending,) = (possible & ~own).nonzero()
     for margin in LADDER:
         if len(pending) == 0:
             break
@@ -353,13 +353,14 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         state.lower_bounds[pending] = np.maximum(state.lower_bounds[pending], moved + nearest.bounds)
         there = nearest.distances < np.inf
         pending = pending[there]
-        points = np.clip(begin + nearest.changes, low, high)[there]
+        points = np.minimum(np.maximum(begin + nearest.changes, low), high)[there]
         pending = pending[~keep(pending, points, nearest.cells[there], nearest.paths[there])]
     # Where cells have shrunk to their prototypes (theta = 1, and just below) no search meets their digits.
-    wanting = np.flatnonzero(state.lower_bounds < (1 - max(accepted.gap, _GAP)) * state.distances)
+    (wanting,) = (state.lower_bounds < (1 - max(accepted.gap, _GAP)) * state.distances).nonzero()
     for model in query.option.models().values() if len(wanting) else ():
+        none = np.full(len(wanting), -1), np.full(len(wanting), START)
         for prototype in model.prototypes:
-            keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), -1, START)
+            keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
     return state
 
 

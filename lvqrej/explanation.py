@@ -28,7 +28,7 @@ class Explanations(Sequence["Explanation"]):
     Attributes
     ----------
     samples, counterfactuals : ndarrays of shape (n, d)
-    distances, lower_bounds, gaps, certainties_before, certainties : ndarrays of shape (n,)
+    distances, lower_bounds, certainties : ndarrays of shape (n,)
     labels : ndarray of shape (n,)
         The class each counterfactual is accepted as.
     found : ndarray of bool of shape (n,)
@@ -36,12 +36,6 @@ class Explanations(Sequence["Explanation"]):
         the counterfactual's row is NaN, the distance is infinite, and so is the lower bound if it is proven
         that there is none; the gap is 0, certainty and label are those of the sample itself, and `result[i]`
         raises the error that says why.
-    reasons : mapping of int to str
-        Why a sample has no counterfactual, by its row; found out when asked for.
-    paths : list of str
-        How each answer was found; see `Explanation`.
-    counts : ndarray of int of shape (n,)
-        How many features each answer changes.
     index : pandas.Index or None
         The samples' index, if they came as a data frame.
     scopes : sequence of str
@@ -94,7 +88,7 @@ class Explanations(Sequence["Explanation"]):
 
     @property
     def paths(self) -> list[str]:
-        """How each answer was found."""
+        """How each answer was found; see `Explanation`."""
         return [PATHS[code] for code in self.path_codes]
 
     @property
@@ -104,7 +98,7 @@ class Explanations(Sequence["Explanation"]):
 
     @cached_property
     def reasons(self) -> Mapping[int, str]:
-        """Why a sample has no counterfactual, by its row."""
+        """Why a sample has no counterfactual, by its row; found out when asked for."""
         return _Reasons(np.flatnonzero(~self.found).tolist(), self.reason)
 
     def __len__(self) -> int:
@@ -180,24 +174,16 @@ class Explanation:
 
     Attributes
     ----------
-    sample, counterfactual, delta : ndarrays of shape (d,)
-        delta = counterfactual - sample.
-    distance, lower_bound, gap : float
-        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`; gap = (distance - lower_bound) /
-        distance.
+    sample, counterfactual : ndarrays of shape (d,)
+    distance, lower_bound : float
+        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`.
     certainty_before, certainty, theta, largest : float
         Before and after, the threshold, and the largest value that the certainty can have.
     certainty_name, feature_names
     label : Any
         The class the counterfactual is accepted as.
-    changed : list of int
-        Indices of the features that change.
-    active : tuple of str
-        The constraints that hold the counterfactual where it is, in words.
     path : str
         How it was found: "accepted" (the sample itself), "start", "homotopy", "simplex" or "cone".
-    cause : Cause or None
-        Why the sample is rejected, if a `RejectOptionClassifier` explains it.
     scope, fewest, worst_certainty
         See `Explanations`.
     batch, row

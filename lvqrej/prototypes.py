@@ -56,7 +56,7 @@ def squared_distances(X: Floats, prototypes: Floats, L: Floats) -> Floats:
             Z = np.subtract(X[start : start + step, None], prototypes, order="C")
             Z = Z[..., : len(diagonal)] * diagonal if is_diagonal else Z @ L.T
             np.square(Z, out=Z).sum(axis=-1, out=distances[start : start + step])
-    if not (distances <= LARGEST_DISTANCE).all():
+    if not distances.max(initial=0.0) <= LARGEST_DISTANCE:  # nor NaN
         row = int((distances <= LARGEST_DISTANCE).all(axis=1).argmin())
         raise ValueError(
             f"X must be near enough for squared distances up to {LARGEST_DISTANCE:.1g}; "

@@ -242,8 +242,9 @@ class Coordinates:
     @classmethod
     def of(cls, X: Floats, *, whiten: bool, regularization: float = 0.0) -> Coordinates:
         """Return whitened coordinates of `X`, or centred ones in units of its spread if not `whiten`."""
+        if (largest := np.abs(X).max()) > LARGEST_VALUE:
+            raise ValueError(f"X must have values up to {LARGEST_VALUE:g}; found {largest:g}: scale it")
         mean = X.sum(axis=0) / len(X)  # `mean` and `std` of NumPy take twice as long on few samples
-        check_size(X, "X")
         std = np.sqrt(np.square(X - mean).sum(axis=0) / len(X))
         std[std <= LEAST_STD * np.abs(X).max(axis=0)] = 1.0
         d = len(std)
@@ -266,16 +267,6 @@ class Coordinates:
     def back(self, Z: Floats) -> Floats:
         """Return x of the rows of `Z`."""
         return Z @ self.inverse + self.mean
-
-
-def check_size(values: Floats, name: str) -> None:
-    """Raise a ValueError if squares of such values overflow, or all vanish."""
-    largest = np.abs(values).max()
-    if largest > LARGEST_VALUE or 0 < largest < 1 / LARGEST_VALUE:
-        raise ValueError(
-            f"{name} must have values up to {LARGEST_VALUE:g}, and not all below {1 / LARGEST_VALUE:g}, as "
-            f"they are squared; found {largest:g} as the largest: scale it"
-        )
 
 
 def class_centres(
@@ -322,9 +313,7 @@ def given_prototypes(given: Any, d: int, classes: NDArray[Any]) -> tuple[Floats,
             f"initial_prototypes must have labels that are the classes of y ({classes.tolist()}), "
             f"each at least once; found {rows[:, -1].tolist()}"
         )
-    prototypes = check_samples(rows[:, :-1], name="initial_prototypes")
-    check_size(prototypes, "initial_prototypes")
-    return prototypes, matches.argmax(axis=1)
+    return check_samples(rows[:, :-1], name="initial_prototypes"), matches.argmax(axis=1)
 
 
 def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> Floats:
@@ -344,7 +333,6 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
             raise ValueError(f"initial_matrix must have initialdim = {k} rows; found {len(start)}")
         if not start.any():
             raise ValueError("initial_matrix must not be zero; found only zeros")
-        check_size(start, "initial_matrix")
         L = start @ space.inverse.T
     elif k == d:
         L = space.inverse.T / space.std[:, None]

@@ -35,14 +35,12 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     effort : int
         Number of sets of features tried, per sample; sizes of which all sets are tried at once count as one.
         If it runs out, `fewest` and `lower_bound` say what is proven; the answer never changes more features
         than that of `explain`.
-    **options
-        Those of `explain`.
 
     Returns
     -------
@@ -75,13 +73,11 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
     Parameters
     ----------
-    option, theta
+    option, theta, **options
         As in `explain`.
     x : array-like of shape (d,)
     effort : int
         Number of sets of features tried, as in `sparsest`.
-    **options
-        Those of `explain`.
 
     Returns
     -------
@@ -125,7 +121,7 @@ def several(
 
     Parameters
     ----------
-    option, theta
+    option, theta, **options
         As in `explain`.
     x : array-like of shape (d,)
     k : int
@@ -133,11 +129,9 @@ def several(
     differ : {"features", "classes"}
         "features": each answer leaves unchanged at least `apart` of the features any earlier one changes
         (all, if those are fewer), and is the nearest such answer. "classes": the nearest answer of each
-        class, nearest class first.
+        class, nearest class first; it takes no `target`.
     apart : int
         With the number of features as `apart` no two answers have a feature in common.
-    **options
-        Those of `explain`; no `target` with "classes".
 
     Returns
     -------
@@ -235,11 +229,12 @@ def robust(
     """Explain by changes that can be carried out: with errors, by steps that matter, in whole numbers.
 
     min sum_k w_k |delta_k| s.t. x + delta + e is accepted as one class for all errors |e_k| <= error_k of the
-    changed features; delta_k = 0 or |delta_k| >= least_k; x_k + delta_k integer where asked.
+    changed features; delta_k = 0 or |delta_k| >= least_k; x_k + delta_k integer where asked. Bounds and the
+    like are asked of the intended value, acceptance of all that errors make of it.
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     error : float, array-like of shape (d,) or mapping of feature to float, optional
         How far a changed feature may end up from what was intended. Features that stay as they are have none.
@@ -250,8 +245,6 @@ def robust(
     effort : int, optional
         Number of relaxations solved, per sample; 60 if None, 8 if each is itself a branch and bound (three or
         more probabilities). If it runs out, `lower_bound` says what is proven.
-    **options
-        Those of `explain`. They are asked of the intended value, acceptance of all that errors make of it.
 
     Returns
     -------
@@ -308,7 +301,7 @@ def plausible(
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     data : array-like of shape (n, d)
         Training samples.
@@ -316,8 +309,6 @@ def plausible(
         Their classes.
     level : float
         The share of each class that its region, an ellipsoid, holds.
-    **options
-        Those of `explain`.
 
     Returns
     -------
