@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
-from lvqrej.validation import LARGEST, check_choice, check_number, describe
+from lvqrej.validation import LARGEST, Floats, check_choice, check_number, describe
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 

@@ -319,7 +319,6 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _given(self, X: Any) -> tuple[Floats, bool, Any]:
         """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
-        check_is_fitted(self)
         if dimensions(X) != 1:
             return self._samples(X), False, getattr(X, "index", None)
         return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None

@@ -112,7 +112,7 @@ def explain(
         fixed=fixed, bounds=bounds, increase_only=increase_only, decrease_only=decrease_only,
         constraints=constraints, target=target,
     )  # fmt: skip
-    result = _explained(query)
+    result = explained(query)
     return result[0] if query.single else result
 
 
@@ -143,12 +143,12 @@ def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: 
     query = Query.of(option, theta, X, on_infeasible="skip", **options)
     answers = {}
     for i, label in enumerate(option.classes.tolist()):
-        result = _explained(query._replace(required=replace(query.required, target=i)))
+        result = explained(query._replace(required=replace(query.required, target=i)))
         answers[label] = result if not query.single else (result[0] if result.found[0] else None)
     return answers
 
 
-def _explained(query: Query) -> Explanations:
+def explained(query: Query) -> Explanations:
     """Answer all samples of a query, in chunks."""
     accepted, (n, d) = query.accepted_set(), query.samples.shape
     size = max(1, min(_CHUNK, _NUMBERS // d))
@@ -246,9 +246,9 @@ class Query(NamedTuple):
         else:
             from joblib import Parallel, delayed
 
-            # One tuple of arguments, which joblib hands to a Dask cluster with the call; arrays it would
-            # leave with one worker, and lose with it.
-            calls = (delayed(_call)((solve, part)) for part in parts)
+            # A part is a tuple, which joblib hands to a Dask cluster with the call; an array it would leave
+            # with one worker, and lose with it.
+            calls = (delayed(solve)(part) for part in parts)
             results = Parallel(n_jobs=self.n_jobs, return_as="generator")(calls)
         if self.progress:
             from tqdm.auto import tqdm
@@ -281,10 +281,6 @@ class Query(NamedTuple):
             **answers._asdict(),
             **fields,
         )
-
-
-def _call(task: tuple[Any, ...]) -> Any:
-    return task[0](*task[1:])
 
 
 def workers(n_jobs: int | None) -> int:

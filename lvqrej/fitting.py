@@ -134,11 +134,7 @@ class Fitting:
 
 
 def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fitting:
-    """Return how to fit, or raise a ValueError that names the argument at fault.
-
-    >>> check_fitting(None, "relative-similarity", 5, 0).option.__name__
-    'RelativeSimilarity'
-    """
+    """Return how to fit, or raise a ValueError that names the argument at fault."""
     folds = int(check_number(cv, "cv", low=2, integer=True))
     seed = int(check_number(random_state, "random_state", low=0, high=2**32 - 1, integer=True))
     kind = OPTIONS.get(option, option) if isinstance(option, str) else option
@@ -188,15 +184,7 @@ def _check_estimator(estimator: Any, seed: int) -> Any:
 
 
 def check_rule(threshold: Any) -> Any:
-    """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...).
-
-    >>> check_rule(("accuracy", 0.99))
-    ('accuracy', 0.99)
-    >>> check_rule("elbow")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ValueError: threshold must be a number, 'knee' or one of ('reject_rate', rate), ...; found 'elbow' of ...
-    """
+    """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...)."""
     if isinstance(threshold, str) and threshold == "knee":
         return threshold
     if isinstance(threshold, Sequence) and not isinstance(threshold, str) and len(threshold) > 0:
@@ -264,11 +252,7 @@ def _usual_label(classes: NDArray[Any]) -> Any:
 
 
 def with_rejects(labels: NDArray[Any], rejected: NDArray[np.bool_], reject_label: Any) -> NDArray[Any]:
-    """Return the labels with the reject's where `rejected`; text gets wide enough, booleans become objects.
-
-    >>> with_rejects(np.array(["a", "b"]), np.array([True, False]), "reject").tolist()
-    ['reject', 'b']
-    """
+    """Return the labels with the reject's where `rejected`; text gets wide enough, booleans are objects."""
     if labels.dtype.kind == "U":
         labels = labels.astype(np.result_type(labels.dtype, np.asarray(reject_label).dtype))
     else:

@@ -175,14 +175,7 @@ def scalers() -> tuple[Any, ...]:
 
 
 def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
-    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'.
-
-    >>> from sklearn.pipeline import Pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> steps = Pipeline([("first", StandardScaler()), ("second", "passthrough")])
-    >>> [name for name, _ in opened(Pipeline([("steps", steps), ("model", StandardScaler())]))]
-    ['first', 'model']
-    """
+    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'."""
     from sklearn.pipeline import Pipeline
 
     if not isinstance(estimator, Pipeline):

@@ -278,11 +278,7 @@ def why_none(execution: Execution, effort: int | None, query: Query, proven: boo
 
 
 def amounts(value: Any, name: str, names: list[str]) -> Floats:
-    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping.
-
-    >>> amounts({"age": 2}, "error", ["age", "bmi"])
-    array([2., 0.])
-    """
+    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping."""
     d = len(names)
     given = np.zeros(d)
     if isinstance(value, Mapping):

@@ -342,12 +342,7 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
 
 
 def cost_weights(given: Any, classes: NDArray[Any]) -> Floats:
-    """Return the weights c listed in `given`, of shape (n_classes, n_classes), 1 if not listed.
-
-    >>> cost_weights([("a", "b", 3.0)], np.array(["a", "b"]))
-    array([[1., 3.],
-           [1., 1.]])
-    """
+    """Return the weights c listed in `given`, of shape (n_classes, n_classes), 1 if not listed."""
     weights = np.ones((len(classes), len(classes)))
     known = classes.tolist()
     if given is not None and not isinstance(given, (list, tuple, np.ndarray)):

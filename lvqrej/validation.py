@@ -27,11 +27,7 @@ def describe(value: Any) -> str:
 
 
 def dimensions(X: Any) -> int | None:
-    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths).
-
-    >>> dimensions([1.0, 2.0]), dimensions([[1.0], [2.0, 3.0]])
-    (1, None)
-    """
+    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths)."""
     try:
         return np.ndim(X)
     except ValueError:
@@ -39,11 +35,7 @@ def dimensions(X: Any) -> int | None:
 
 
 def shape_of(X: Any) -> str:
-    """Say what shape `X` has, or what it is if it has none.
-
-    >>> shape_of([[1, 2]]), shape_of([[1], [2, 3]])
-    ('shape (1, 2)', '[[1], [2, 3]] of type list')
-    """
+    """Say what shape `X` has, or what it is if it has none."""
     return describe(X) if dimensions(X) is None else f"shape {np.shape(X)}"
 
 
@@ -81,24 +73,14 @@ def check_number(
 
 
 def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the names in `allowed`, or raise a ValueError.
-
-    >>> check_choice("l2", "norm", ("metric", "euclidean"))
-    Traceback (most recent call last):
-    ...
-    ValueError: norm must be one of 'metric', 'euclidean'; found 'l2' of type str
-    """
+    """Return `value` if it is one of the names in `allowed`, or raise a ValueError."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {describe(value)}")
     return value
 
 
 def as_floats(values: Any, name: str, shape: str) -> Floats:
-    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, dates, complex numbers.
-
-    >>> as_floats([1, True], "X", "(n,)")
-    array([1., 1.])
-    """
+    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, no dates."""
     try:
         array = np.asarray(values)
         # The cast would drop an imaginary part with no more than a warning.
@@ -139,13 +121,7 @@ def check_samples(
 
 
 def check_vector(values: Any, length: int | None, name: str) -> Floats:
-    """Return `values` as a new float64 array of shape (length,), not empty if None, or raise a ValueError.
-
-    >>> check_vector([1, 2, 3], 2, "weights")
-    Traceback (most recent call last):
-    ...
-    ValueError: weights must have shape (2,); found [1, 2, 3] of type list
-    """
+    """Return `values` as a new float64 array of shape (length,), not empty if None, or raise a ValueError."""
     if dimensions(values) != 1 or len(values) != (length or max(len(values), 1)):
         raise ValueError(f"{name} must have shape ({length or 'n'},); found {describe(values)}")
     vector = np.array(as_floats(values, name, "(n,)"))
@@ -175,13 +151,7 @@ def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[n
 
 
 def check_kinds(y: Any) -> None:
-    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too.
-
-    >>> check_kinds(["a", None])
-    Traceback (most recent call last):
-    ...
-    ValueError: y must name a class for each sample; found none at row 1
-    """
+    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too."""
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
         return
     objects = np.asarray(y, dtype=object)
@@ -228,14 +198,7 @@ def feature_names_of(X: Any) -> list[str] | None:
 
 
 def check_names(X: Any, names: list[str] | None) -> None:
-    """Raise a ValueError if `X` is a data frame with a known feature in another place.
-
-    >>> import pandas as pd
-    >>> check_names(pd.DataFrame([[1, 2]], columns=["v", "u"]), ["u", "v"])
-    Traceback (most recent call last):
-    ...
-    ValueError: X must have its features in the order ['u', 'v']; found ['v', 'u']
-    """
+    """Raise a ValueError if `X` is a data frame with a known feature in another place."""
     found = feature_names_of(X)
     if found is None or names is None or found == names:
         return
@@ -261,12 +224,7 @@ def one_row(X: Any, names: Any = None) -> Any:
 
 
 def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
-    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame.
-
-    >>> import pandas as pd
-    >>> like(pd.DataFrame([[1], [2]], index=["a", "b"]), np.array([3, 4])).to_dict()
-    {'a': 3, 'b': 4}
-    """
+    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame."""
     if not hasattr(X, "iloc"):
         return values
     import pandas as pd

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lvqrej.cells import AcceptedSet
-from lvqrej.counterfactual import Answers, Query, explain, joined, valid_answers
-from lvqrej.explanation import Explanation
+from lvqrej.counterfactual import Answers, Query, explained, joined, valid_answers
 from lvqrej.plausible import Plausible
 from lvqrej.robust import Execution, nearest_execution, why_none
 from lvqrej.sparsest import Reject, fewest_changes, sparsest_answer
@@ -50,7 +49,7 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> near = explain(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
     >>> few = sparsest(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
@@ -86,7 +85,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> curve = trade_off(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
     >>> curve.counts, curve.distances.round(3)
@@ -140,7 +139,7 @@ def several(
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> [why.changed for why in several(option, 0.3, [2, 1.5])]
     [[0], [1]]
@@ -254,7 +253,7 @@ def robust(
 
     Examples
     --------
-    >>> from lvqrej import PrototypeModel, RelativeSimilarity
+    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
     >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [20, 0]], ["a", "b"]))
     >>> round(explain(option, 0.6, [9, 0]).distance, 4)
     2.3333
@@ -316,7 +315,7 @@ def plausible(
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> data, labels = [[0, 0], [0, 1], [1, 1], [3, 0], [4, 1], [4, 0]], ["a", "a", "a", "b", "b", "b"]
     >>> option = DecisionDistance(PrototypeModel([[0.3, 0.7], [3.7, 0.3]], ["a", "b"]))
     >>> explain(option, 0.3, [2, 3]).counterfactual.round(2)
@@ -324,11 +323,9 @@ def plausible(
     >>> plausible(option, 0.3, [2, 3], data=data, labels=labels, level=1).counterfactual.round(2)
     array([1.06, 1.29])
     """
-    result = explain(Plausible(option, data, labels, level), theta, X, **options)
-    scope = [" among the training data"]
-    if isinstance(result, Explanation):
-        return replace(result.batch, scopes=scope)[0]
-    return replace(result, scopes=scope * len(result))
+    query = Query.of(Plausible(option, data, labels, level), theta, X, **options)
+    result = replace(explained(query), scopes=[" among the training data"] * len(query.samples))
+    return result[0] if query.single else result
 
 
 def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) -> Query:

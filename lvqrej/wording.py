@@ -42,14 +42,7 @@ FORMAT = 1
 
 
 def shown_counterfactual(why: Any) -> Floats:
-    """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class.
-
-    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
-    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
-    >>> why = explain(option, 0.6, [0.9, 0.0])
-    >>> why.counterfactual.tolist()[0] < 0.6667, shown_counterfactual(why)
-    (True, array([0.666, 0.   ]))
-    """
+    """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class."""
     for digits in range(FEWEST, ALL):
         point = why.counterfactual.copy()
         for k in why.changed:
@@ -63,11 +56,7 @@ def shown_counterfactual(why: Any) -> Floats:
 
 
 def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
-    """Return the value with at most so many decimals (at least 0); itself if it has no more.
-
-    >>> rounded(879.72, 0, ROUND_FLOOR), rounded(0.125, 7)
-    (879.0, 0.125)
-    """
+    """Return the value with at most so many decimals (at least 0); itself if it has no more."""
     exact = Decimal(repr(float(value)))
     decimals = max(decimals, 0)
     if -int(exact.as_tuple().exponent) <= decimals:
@@ -76,11 +65,7 @@ def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
 
 
 def number(value: float) -> str:
-    """Return the shortest text that stands for this number and no other.
-
-    >>> number(880.0), number(0.1), number(1e-9)
-    ('880', '0.1', '1e-09')
-    """
+    """Return the shortest text that stands for this number and no other."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -119,11 +104,7 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
 
 
 def percent_up(share: float) -> str:
-    """Return a share as per cent with two digits, rounded up.
-
-    >>> percent_up(0.0321), percent_up(1.2e-6), percent_up(1.0)
-    ('3.3 %', '0.00012 %', '100 %')
-    """
+    """Return a share as per cent with two digits, rounded up."""
     value = 100 * share
     if value <= 0:
         return "0 %"
@@ -171,14 +152,7 @@ def _sentence(why: Any, shown: list[Shown]) -> str:
 
 
 def proof(why: Any) -> str:
-    """Say what is proven: how far from the smallest change this one can be at most.
-
-    >>> from types import SimpleNamespace
-    >>> proof(SimpleNamespace(gap=0.0, scope="", fewest=None))
-    'no smaller change suffices'
-    >>> proof(SimpleNamespace(gap=0.0321, scope=" of two features", fewest=2, changed=[0, 3]))
-    'a change of two features at most 3.3 % smaller might suffice, and none of fewer features at all'
-    """
+    """Say what is proven: how far from the smallest change this one can be at most."""
     if why.gap <= NO_GAP:
         text = f"no smaller change{why.scope} suffices"
     else:
