@@ -21,12 +21,13 @@ from lvqrej.explanation import Explanation
 from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
 from lvqrej.validation import (
     Floats,
+    check_samples,
     check_vector,
     classes_of,
     describe,
     dimensions,
+    feature_names_of,
     like,
-    one_row,
     validated,
 )
 from lvqrej.wording import class_row
@@ -321,7 +322,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
         if dimensions(X) != 1:
             return self._samples(X), False, getattr(X, "index", None)
-        return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None
+        check_is_fitted(self)
+        known, found = getattr(self, "feature_names_in_", None), feature_names_of(X)
+        if known is not None and found is not None and found != known.tolist():
+            raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
+        return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
 
 
 def _check_path(path: Any) -> Path:

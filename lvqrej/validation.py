@@ -206,23 +206,6 @@ def check_names(X: Any, names: list[str] | None) -> None:
         raise ValueError(f"X must have its features in the order {names}; found {found}")
 
 
-def one_row(X: Any, names: Any = None) -> Any:
-    """Return one sample (d,), an array or a Series, as a table of one row, with names if they are known.
-
-    A Series keeps its own names, so that they can be checked.
-    """
-    if names is None:
-        return np.asarray(X)[None]
-    if hasattr(X, "to_frame"):
-        return X.to_frame().T
-    row = np.asarray(X)[None]
-    if row.shape[1] != len(names):
-        raise ValueError(f"X must have {len(names)} features; found {row.shape[1]}")
-    import pandas as pd
-
-    return pd.DataFrame(row, columns=names)
-
-
 def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
     """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame."""
     if not hasattr(X, "iloc"):

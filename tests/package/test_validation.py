@@ -22,7 +22,6 @@ from lvqrej.validation import (
     dimensions,
     feature_names_of,
     like,
-    one_row,
     shape_of,
     validated,
 )
@@ -184,14 +183,6 @@ def test_names_of_frames_and_series():
     check_names(frame, ["other", "names"])
     with pytest.raises(ValueError, match=r"X must have its features in the order \['v', 'u'\]"):
         check_names(frame, ["v", "u"])
-
-
-def test_one_sample_becomes_a_table():
-    assert one_row([1.0, 2.0]).tolist() == [[1.0, 2.0]]
-    assert list(one_row(pd.Series({"u": 1.0, "v": 2.0}), ["a", "b"])) == ["u", "v"]
-    assert list(one_row([1.0, 2.0], ["a", "b"])) == ["a", "b"]
-    with pytest.raises(ValueError, match="X must have 2 features; found 1"):
-        one_row([1.0], ["a", "b"])
 
 
 def test_answers_look_like_the_question():
