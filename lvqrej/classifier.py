@@ -6,7 +6,6 @@ import copy
 import warnings
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ from lvqrej.explanation import Explanation
 from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
 from lvqrej.validation import (
     Floats,
+    check_path,
     check_samples,
     check_vector,
     classes_of,
@@ -277,7 +277,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         The training data is not in it, nor the trained scikit-learn estimator: what it learned, prototypes
         and metric in the units of the data, is. See `lvqrej.storage`.
         """
-        file = _check_path(path)
+        file = check_path(path, "path")
         check_is_fitted(self)
         content = self.get_params(deep=False) | {name: getattr(self, name) for name in _LEARNED}
         if self.option is self.option_:
@@ -288,7 +288,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Return the classifier that `save` wrote, or raise a `StorageError` that says what is wrong."""
-        content = storage.load(_check_path(path))
+        content = storage.load(check_path(path, "path"))
         try:
             option = content["option_"]
             option.feature_names = content["feature_names"]
@@ -327,12 +327,6 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if known is not None and found is not None and found != known.tolist():
             raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
         return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
-
-
-def _check_path(path: Any) -> Path:
-    if not isinstance(path, (str, PathLike)):
-        raise ValueError(f"path must be the name of a file; found {describe(path)}")
-    return Path(path)
 
 
 def _check_complete(option: Any, samples: Floats, classes: NDArray[Any]) -> None:

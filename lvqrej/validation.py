@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,13 @@ def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {describe(value)}")
     return value
+
+
+def check_path(path: Any, name: str) -> Path:
+    """Return the name of a file or a folder as a Path, or raise a ValueError."""
+    if not isinstance(path, (str, PathLike)):
+        raise ValueError(f"{name} must be text or a Path; found {describe(path)}")
+    return Path(path)
 
 
 def as_floats(values: Any, name: str, shape: str) -> Floats:
