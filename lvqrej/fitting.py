@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -185,19 +185,15 @@ def _check_estimator(estimator: Any, seed: int) -> Any:
 
 def check_rule(threshold: Any) -> Any:
     """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...)."""
+    if isinstance(threshold, Real):
+        return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
     if isinstance(threshold, str) and threshold == "knee":
         return threshold
-    if isinstance(threshold, Sequence) and not isinstance(threshold, str) and len(threshold) > 0:
-        rule = threshold[0]
-        if isinstance(rule, str) and len(threshold) == 1 + len(RULES.get(rule, threshold)):
-            largest = LARGEST if rule == "costs" else 1.0
-            numbers = (
-                check_number(value, f"threshold's {name}", low=0, high=largest)
-                for name, value in zip(RULES[rule], threshold[1:], strict=True)
-            )
-            return rule, *numbers
-    elif np.isscalar(threshold) and not isinstance(threshold, (str, bytes)):
-        return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
+    rule, *values = threshold if isinstance(threshold, (tuple, list)) and len(threshold) > 0 else [None]
+    names = RULES.get(rule, ()) if isinstance(rule, str) else ()
+    if names and len(names) == len(values):
+        largest, given = LARGEST if rule == "costs" else 1.0, zip(names, values, strict=True)
+        return rule, *(check_number(v, f"threshold's {name}", low=0, high=largest) for name, v in given)
     rules = ", ".join(f"({rule!r}, {', '.join(names)})" for rule, names in RULES.items())
     raise ValueError(f"threshold must be a number, 'knee' or one of {rules}; found {describe(threshold)}")
 

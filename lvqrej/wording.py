@@ -93,14 +93,13 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
     >>> shown_certainties(0.12345, 0.3511, 0.351), shown_certainties(0.349, 0.3497, 0.3496)
     (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
     """
-    for digits in range(2, ALL):
+    for digits in range(2, ALL + 1):
         texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
         shown = float(texts[2])
-        if theta < 1 <= shown:
-            continue
-        if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
-            return texts
-    return f"{before:.17g}", f"{after:.17g}", f"{theta:.17g}"
+        told = all(r >= theta or float(text) < shown for r, text in zip((before, after), texts, strict=False))
+        if told and not theta < 1 <= shown:
+            break
+    return texts
 
 
 def percent_up(share: float) -> str:
