@@ -104,9 +104,6 @@ class Explanations(Sequence["Explanation"]):
     def __len__(self) -> int:
         return len(self.distances)
 
-    def __iter__(self) -> Iterator[Explanation]:
-        return (self[i] for i in range(len(self)))
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
