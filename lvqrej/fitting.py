@@ -128,8 +128,9 @@ class Fitting:
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
         for train, test in folds.split(X, y):
             part = self.certainty(X[train], y[train])
-            certainty[test] = part.certainty(X[test]) * (unit / part.unit(X[train]))
-            correct[test] = part.predict(X[test]) == y[test]
+            verdicts = part.verdicts(X[test])
+            certainty[test] = verdicts.certainty * (unit / part.unit(X[train]))
+            correct[test] = part.classes[verdicts.label] == y[test]
         return accuracy_reject_curve(certainty, correct)
 
 
