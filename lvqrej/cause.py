@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,6 @@ class Cause:
         """Whether the sample is farther from every prototype than a share `level` of the training samples."""
         return min(self.distance, self.rival_distance) > self.usual_distance
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the attributes as a dict."""
-        return asdict(self)
-
     def __str__(self) -> str:
         nearest = min(self.distance, self.rival_distance)
         share = np.floor(self.farther_than * 1000) / 10  # never more than is true
@@ -102,25 +98,12 @@ class Familiarity:
         return cls(distances)
 
     def causes(
-        self,
-        verdicts: Verdicts,
-        accepted: NDArray[np.bool_],
-        classes: NDArray[Any],
-        sees_unfamiliarity: bool,
-        level: float = 0.99,
+        self, option: Certainty, verdicts: Verdicts, accepted: NDArray[np.bool_], level: float = 0.99
     ) -> list[Cause | None]:
-        """Return the cause of each sample, None where no training sample tells what is usual.
+        """Return the cause of each of n samples, None where no training sample tells what is usual.
 
-        Parameters
-        ----------
-        verdicts : Verdicts
-            What the certainty knows of the n samples.
-        accepted : array of bool of shape (n,)
-        classes : array of shape (n_classes,)
-        sees_unfamiliarity : bool
-            The certainty's own.
-        level : float
-            The share of training samples whose distance is usual.
+        `verdicts` are the option's on them, `accepted` (n,) tells which it accepts, and `level` is the share
+        of training samples whose distance is usual.
 
         Examples
         --------
@@ -128,8 +111,7 @@ class Familiarity:
         >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 0]], ["a", "b"]))
         >>> X, y = np.array([[0.0, 1], [1, 0], [4, 1], [3, 0]]), np.array(["a", "a", "b", "b"])
         >>> usual, samples = Familiarity.of(option, X, y), [[0, 0], [2, 0.2], [2, 99], [0.9, 0]]
-        >>> accepted = option.accepts(samples, 0.9)
-        >>> causes = usual.causes(option.verdicts(samples), accepted, option.classes, True, level=0.5)
+        >>> causes = usual.causes(option, *option.judged(samples, 0.9), level=0.5)
         >>> [cause.kind for cause in causes]
         ['accepted', 'unfamiliar', 'unfamiliar', 'ambiguous']
         >>> print(causes[3])
@@ -137,7 +119,7 @@ class Familiarity:
         """
         level = check_number(level, "level", low=0, high=1)
         limits = {pair: float(np.quantile(d, level, method="higher")) for pair, d in self.distances.items()}
-        labels = classes.tolist()
+        labels, sees = option.classes.tolist(), option.sees_unfamiliarity
         causes: list[Cause | None] = []
         rows = (verdicts.label, verdicts.rival, verdicts.distance, verdicts.rival_distance, accepted)
         for label, rival, near, other, passes in zip(*(row.tolist() for row in rows), strict=True):
@@ -146,18 +128,9 @@ class Familiarity:
                 causes.append(None)
                 continue
             usual, limit, nearest = self.distances[pair], limits[pair], min(near, other)
-            unfamiliar = nearest > limit and sees_unfamiliarity
-            causes.append(
-                Cause(
-                    kind="accepted" if passes else "unfamiliar" if unfamiliar else "ambiguous",
-                    label=labels[label],
-                    rival=labels[rival],
-                    distance=near,
-                    rival_distance=other,
-                    farther_than=float(np.searchsorted(usual, nearest, side="left") / len(usual)),
-                    usual_distance=limit,
-                    level=level,
-                    sees_unfamiliarity=sees_unfamiliarity,
-                )
-            )
+            unfamiliar = nearest > limit and sees
+            kind = "accepted" if passes else "unfamiliar" if unfamiliar else "ambiguous"
+            share = float(np.searchsorted(usual, nearest, side="left") / len(usual))
+            names = labels[label], labels[rival]
+            causes.append(Cause(kind, *names, near, other, share, limit, level, sees))
         return causes

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
-from lvqrej.validation import LARGEST, check_choice, check_number, describe
+from lvqrej.validation import LARGEST, Floats, check_choice, check_number, describe
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
@@ -106,6 +105,55 @@ def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float],
     return kept
 
 
+class Restricted(Certainty):
+    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`."""
+
+    def __init__(self, option: Certainty) -> None:
+        check_option(option)
+        self.option = option
+        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
+        self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity
+        self.classes, self.n_features = option.classes, option.n_features
+        self.feature_names = option.feature_names
+
+    @property
+    def unrestricted(self) -> Certainty:
+        """The certainty without the restriction."""
+        return self.option
+
+    @abstractmethod
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
+
+    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
+        """Return whether each sample is accepted, of shape (n,)."""
+        return self.judged(X, check_theta(theta))[1]
+
+    def certainty(self, X: ArrayLike) -> Floats:
+        """Return that of the certainty itself, of shape (n,)."""
+        return self.option.certainty(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label an accepted sample gets, of shape (n,)."""
+        return self.option.predict(X)
+
+    def cells(self, theta: float) -> AcceptedSet:
+        """Return the accepted set of the certainty itself."""
+        return self.option.cells(theta)
+
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return those of the certainty itself."""
+        return self.option.verdicts(X)
+
+    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
+        """Return those of the certainty itself."""
+        return self.option.models()
+
+    def unit(self, X: ArrayLike) -> float:
+        """Return that of the certainty itself."""
+        return self.option.unit(X)
+
+
 class PrototypeCertainty(Certainty):
     """A certainty read off the nearest prototype p+ and the nearest one of another class, p-."""
 
@@ -119,7 +167,7 @@ class PrototypeCertainty(Certainty):
 
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return r(x) >= 0, of shape (n,)."""
-        return self._rule(*self._nearest_two(X))
+        return self._of(*self._nearest_two(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype, of shape (n,)."""
@@ -129,33 +177,26 @@ class PrototypeCertainty(Certainty):
         """Return r(x), the classes of p+ and p-, and the distances to them."""
         plus, minus, d_plus, d_minus = nearest = self._nearest_two(X)
         group = self.model.class_index
-        return Verdicts(self._rule(*nearest), group[plus], group[minus], np.sqrt(d_plus), np.sqrt(d_minus))
+        return Verdicts(self._of(*nearest), group[plus], group[minus], np.sqrt(d_plus), np.sqrt(d_minus))
 
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return the one model."""
         return {(): self.model}
 
-    def _rule(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
-        """Return r(x), 0 where p+ has a twin of another class: then d- = d+, up to rounding."""
-        certainty = self._of(plus, minus, d_plus, d_minus)
-        if self._doubles is not None:
-            certainty[self._doubles[plus]] = 0.0
-        return certainty
+    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
+        """Return r(x) = (d- - d+) / scale, and 0 where p+ and p- coincide, all of shape (n,)."""
+        scale = self._scale(plus, minus, d_plus + d_minus)
+        apart = (scale > 0) & ~self._twins[plus, minus]
+        return np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=apart)
 
     @abstractmethod
-    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
-        """Return r(x) from the indices of p+ and p- and the distances d+ and d-, all of shape (n,)."""
+    def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
+        """Return what d- - d+ is divided by, from the indices of p+ and p- and the sum d- + d+."""
 
     @cached_property
     def _twins(self) -> NDArray[np.bool_]:
         """Which prototypes coincide in the metric, of shape (m, m)."""
         return separations(self.model.prototypes, self.model.L) == 0
-
-    @cached_property
-    def _doubles(self) -> NDArray[np.bool_] | None:
-        """Which prototypes coincide with one of another class, of shape (m,); None if none does."""
-        doubles = (self._twins & (self.model.class_index != self.model.class_index[:, None])).any(axis=1)
-        return doubles if doubles.any() else None
 
     def _cells(self, plus: Indices, rows: NDArray[np.intp], **constraints: Any) -> Cells:
         """Return the cells with these rows of constraints, accepted as the classes of `plus`."""
@@ -187,8 +228,8 @@ class PrototypeCertainty(Certainty):
 class RelativeSimilarity(PrototypeCertainty):
     """Relative similarity, between 0 (on a decision boundary) and 1 (on a prototype).
 
-    r(x) = (d- - d+) / (d- + d+) with d+ = d(x, p+), d- = d(x, p-). Where p+ coincides with a prototype of
-    another class in the metric, up to rounding, it is 0.
+    r(x) = (d- - d+) / (d- + d+) with d+ = d(x, p+), d- = d(x, p-). Where p+ and p- coincide in the metric, up
+    to rounding, it is 0.
 
     Examples
     --------
@@ -201,9 +242,8 @@ class RelativeSimilarity(PrototypeCertainty):
 
     name = "relative similarity"
 
-    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
-        total = d_minus + d_plus
-        return np.divide(d_minus - d_plus, total, out=np.zeros_like(total), where=total > 0)
+    def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
+        return total
 
     @keeps_latest
     def cells(self, theta: float) -> Cells:
@@ -236,8 +276,7 @@ class RelativeSimilarity(PrototypeCertainty):
 class DecisionDistance(PrototypeCertainty):
     """Distance to the decision boundary, 0 on it and growing without bound away from it.
 
-    r(x) = (d- - d+) / (2 D(p+, p-)). Where p+ coincides with a prototype of another class in the metric, up
-    to rounding, it is 0.
+    r(x) = (d- - d+) / (2 D(p+, p-)), and 0 where p+ and p- coincide, up to rounding.
 
     Parameters
     ----------
@@ -267,9 +306,8 @@ class DecisionDistance(PrototypeCertainty):
         """Return the median certainty: it is measured in separations of prototypes, which differ by model."""
         return float(np.median(self.certainty(X))) or 1.0
 
-    def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
-        scale = 2 * self.separations[plus, minus]
-        return np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=scale > 0)
+    def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
+        return 2 * self.separations[plus, minus]
 
     @keeps_latest
     def cells(self, theta: float) -> Cells:
@@ -325,6 +363,12 @@ def separations(P: Floats, L: Floats) -> Floats:
         noise = 4 * np.finfo(float).eps * (np.where(p == P, 0.0, row + magnitudes) @ size)
         distances[distances <= np.square(noise).sum(axis=1)] = 0
     return result
+
+
+def check_option(option: Any) -> None:
+    """Raise a ValueError unless the option is a certainty."""
+    if not isinstance(option, Certainty):
+        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
 
 
 def check_theta(theta: Any) -> float:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from lvqrej.requirements import feature_index
 from lvqrej.validation import check_number, describe
 from lvqrej.wording import before_and_after, gauge_end, proof, shown_certainties
 
@@ -74,19 +75,10 @@ def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
 
 def _check_units(units: Any, names: list[str]) -> dict[int, str]:
     """Return what stands behind the values, by feature."""
-    if units is None:
-        return {}
-    if not isinstance(units, Mapping):
+    given = {} if units is None else units
+    if not isinstance(given, Mapping) or not all(isinstance(unit, str) for unit in given.values()):
         raise ValueError(f"units must map features to text; found {describe(units)}")
-    result = {}
-    for feature, unit in units.items():
-        k = names.index(feature) if feature in names else feature
-        if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < len(names):
-            raise ValueError(f"units must name features of {names[:5]}...; found {describe(feature)}")
-        if not isinstance(unit, str):
-            raise ValueError(f"units must map features to text; found {describe(unit)}")
-        result[k] = f" {unit}"
-    return result
+    return {feature_index(feature, "units", names): f" {unit}" for feature, unit in given.items()}
 
 
 def _draw_gauge(ax: Any, why: Any) -> None:

@@ -6,7 +6,6 @@ import copy
 import warnings
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage
 from lvqrej.cause import Familiarity
+from lvqrej.explanation import Explanation
 from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
-from lvqrej.validation import Floats, check_samples, describe, dimensions, like, one_row, validated
+from lvqrej.validation import (
+    Floats,
+    check_path,
+    check_samples,
+    check_vector,
+    classes_of,
+    describe,
+    dimensions,
+    feature_names_of,
+    like,
+    validated,
+)
 from lvqrej.wording import class_row
 
 #: What `fit` learns, but for names, as files have it.
@@ -130,15 +141,13 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
         rule = check_rule(self.threshold)
         samples, labels = validated(self, X, y=y)
-        classes, counts = np.unique(labels, return_counts=True)
-        if len(classes) < 2:
-            raise ValueError(f"y must name at least two classes; found one class: {classes.tolist()}")
+        classes, places = classes_of(labels, "y")
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if fitting.is_complete:
             _check_complete(fitting.option, samples, classes)
             classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
-        fitting = fitting.for_counts(counts, chooses=not isinstance(rule, float))
+        fitting = fitting.for_counts(np.bincount(places), chooses=not isinstance(rule, float))
         self.option_ = fitting.certainty(samples, labels, names)
         self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
@@ -166,13 +175,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def rejects(self, X: ArrayLike) -> Any:
         """Return whether r(x) < threshold_ for each sample, of shape (n,); a Series for a data frame."""
-        return like(X, self._rejected(self._samples(X)), "rejected")
+        return like(X, self._decided(X)[1], "rejected")
 
     def predict(self, X: ArrayLike) -> Any:
         """Return labels, `reject_label_` where rejected, of shape (n,); a Series for a data frame."""
-        samples = self._samples(X)
-        labels = with_rejects(self.option_.predict(samples), self._rejected(samples), self.reject_label_)
-        return like(X, labels, self.target_name_)
+        return like(X, with_rejects(*self._decided(X), self.reject_label_), self.target_name_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> Any:
@@ -188,21 +195,17 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def coverage(self, X: ArrayLike) -> float:
         """Return the share of samples that are accepted."""
-        return float(1 - np.mean(self._rejected(self._samples(X))))
+        return float(1 - np.mean(self._decided(X)[1]))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on what is accepted, 1 by convention if nothing is; see `coverage` too."""
-        samples = self._samples(X)
-        labels, weights = np.asarray(y), np.ones(len(samples))
-        if sample_weight is not None:
-            weights = check_samples([sample_weight], name="sample_weight")[0]
-        for name, values in (("y", labels), ("sample_weight", weights)):
-            if values.shape != (len(samples),):
-                raise ValueError(f"{name} must have shape ({len(samples)},); found shape {values.shape}")
-        accepted = ~self._rejected(samples)
-        right = self.option_.predict(samples) == labels
-        total = weights[accepted].sum()
-        return float(weights[accepted & right].sum() / total) if total > 0 else 1.0
+        labels, rejected = self._decided(X)
+        n, right = len(labels), np.asarray(y)
+        if right.shape != (n,):
+            raise ValueError(f"y must have shape ({n},); found shape {right.shape}")
+        weights = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
+        total = weights[~rejected].sum()
+        return float(weights[~rejected & (labels == right)].sum() / total) if total > 0 else 1.0
 
     def explain(self, X: ArrayLike, how: Any = counterfactual.explain, **options: Any) -> Any:
         """Return for each sample the smallest change with which it would be accepted.
@@ -225,7 +228,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         rows: Any = samples[0] if single else samples
         result = how(self.option_, self.threshold_, rows, **self._weighed(options))
         known = self.familiarity_ if self.familiarity_.distances else None
-        if isinstance(result, counterfactual.Explanation):
+        if isinstance(result, Explanation):
             return replace(result.batch, familiarity=known)[result.row]
         return replace(result, familiarity=known, index=index)
 
@@ -265,10 +268,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         option = self.option_.unrestricted
         if not self.familiarity_.distances:
             raise ValueError(f"option must rest on prototypes to tell a cause; found {describe(option)}")
-        accepted = option.accepts(samples, self.threshold_)
-        causes = self.familiarity_.causes(
-            option.verdicts(samples), accepted, option.classes, option.sees_unfamiliarity, level
-        )
+        causes = self.familiarity_.causes(option, *option.judged(samples, self.threshold_), level)
         return causes[0] if single else causes
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -277,7 +277,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         The training data is not in it, nor the trained scikit-learn estimator: what it learned, prototypes
         and metric in the units of the data, is. See `lvqrej.storage`.
         """
-        file = _check_path(path)
+        file = check_path(path, "path")
         check_is_fitted(self)
         content = self.get_params(deep=False) | {name: getattr(self, name) for name in _LEARNED}
         if self.option is self.option_:
@@ -288,7 +288,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Return the classifier that `save` wrote, or raise a `StorageError` that says what is wrong."""
-        content = storage.load(_check_path(path))
+        content = storage.load(check_path(path, "path"))
         try:
             option = content["option_"]
             option.feature_names = content["feature_names"]
@@ -304,8 +304,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise storage.StorageError(f"{path} is not a complete stored classifier: {error!r}") from error
         return classifier
 
-    def _rejected(self, samples: Floats) -> NDArray[np.bool_]:
-        return ~self.option_.accepts(samples, self.threshold_)
+    def _decided(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the label of each sample and whether it is rejected, each of shape (n,)."""
+        samples = self._samples(X)
+        verdicts, accepted = self.option_.judged(samples, self.threshold_)
+        return self.option_.classes[verdicts.label], ~accepted
 
     def _weighed(self, options: dict[str, Any]) -> dict[str, Any]:
         return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}
@@ -317,16 +320,13 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _given(self, X: Any) -> tuple[Floats, bool, Any]:
         """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
-        check_is_fitted(self)
         if dimensions(X) != 1:
             return self._samples(X), False, getattr(X, "index", None)
-        return self._samples(one_row(X, getattr(self, "feature_names_in_", None))), True, None
-
-
-def _check_path(path: Any) -> Path:
-    if not isinstance(path, (str, PathLike)):
-        raise ValueError(f"path must be the name of a file; found {describe(path)}")
-    return Path(path)
+        check_is_fitted(self)
+        known, found = getattr(self, "feature_names_in_", None), feature_names_of(X)
+        if known is not None and found is not None and found != known.tolist():
+            raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
+        return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
 
 
 def _check_complete(option: Any, samples: Floats, classes: NDArray[Any]) -> None:

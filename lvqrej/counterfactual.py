@@ -9,7 +9,8 @@ nothing of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -18,27 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import ACCEPTED, NONE, START, AcceptedSet, Floats, Ints
-from lvqrej.certainty import Certainty, Verdicts, check_theta
-from lvqrej.explanation import Explanation, Explanations, NoCounterfactualError
-from lvqrej.requirements import Requirements, check_requirements, mad_weights
+from lvqrej.certainty import Certainty, Verdicts, check_option, check_theta
+from lvqrej.explanation import Explanations, NoCounterfactualError
+from lvqrej.requirements import Requirements, check_requirements
 from lvqrej.validation import (
     check_choice,
     check_names,
     check_number,
     check_samples,
-    describe,
     dimensions,
     feature_names_of,
 )
-
-__all__ = [
-    "Explanation",
-    "Explanations",
-    "NoCounterfactualError",
-    "explain",
-    "explain_per_class",
-    "mad_weights",
-]
 
 #: How far inside to aim, try after try, relative to the sizes of a constraint's terms.
 LADDER = tuple(32 * float(np.finfo(float).eps) * step for step in (1, 32, 2**10, 2**15))
@@ -121,16 +112,7 @@ def explain(
         fixed=fixed, bounds=bounds, increase_only=increase_only, decrease_only=decrease_only,
         constraints=constraints, target=target,
     )  # fmt: skip
-    samples, n = query.samples, len(query.samples)
-    accepted = query.accepted_set()
-    size = max(1, min(_CHUNK, _NUMBERS // option.n_features))
-    if n > 1 and (accepted.gap > 0 or len(query.required.b)):  # then each takes milliseconds
-        size = min(size, -(-n // (_PER_WORKER * workers(n_jobs))))
-    tasks = [
-        (option, query.theta, accepted, query.required, samples[i : i + size])
-        for i in range(0, max(n, 1), size)
-    ]
-    result = query.result(joined(query.each(valid_answers, tasks, "chunk"), n), accepted)
+    result = explained(query)
     return result[0] if query.single else result
 
 
@@ -158,27 +140,36 @@ def explain_per_class(option: Certainty, theta: float, X: ArrayLike, **options: 
             raise ValueError(
                 f"{name} cannot be given: every class is a target, and what is infeasible is marked"
             )
-    samples, single = check_rejects(option, X)
-    rows: Any = X if not single else samples
-    result = {}
-    for label in option.classes.tolist():
-        why = explain(option, theta, rows, target=label, on_infeasible="skip", **options)
-        result[label] = why if not single else (why[0] if why.found[0] else None)
-    return result
+    query = Query.of(option, theta, X, on_infeasible="skip", **options)
+    answers = {}
+    for i, label in enumerate(option.classes.tolist()):
+        result = explained(query._replace(required=replace(query.required, target=i)))
+        answers[label] = result if not query.single else (result[0] if result.found[0] else None)
+    return answers
+
+
+def explained(query: Query) -> Explanations:
+    """Answer all samples of a query, in chunks."""
+    accepted, (n, d) = query.accepted_set(), query.samples.shape
+    size = max(1, min(_CHUNK, _NUMBERS // d))
+    if n > 1 and (accepted.gap > 0 or len(query.required.b)):  # then each takes milliseconds
+        size = min(size, -(-n // (_PER_WORKER * workers(query.n_jobs))))
+    answers = joined(query.each(partial(valid_answers, accepted=accepted), size), n)
+    return query.result(answers, accepted)
 
 
 class Answers(NamedTuple):
-    """Valid counterfactuals of a batch, as arrays over its samples."""
+    """Valid counterfactuals of a batch, as `Explanations` has them, and the verdicts on the samples."""
 
-    points: Floats  # (n, d)
+    counterfactuals: Floats
     distances: Floats
-    bounds: Floats  # certified; infinity with found = False: proven that there is none
+    lower_bounds: Floats
     certainties: Floats
     labels: NDArray[Any]
     found: NDArray[np.bool_]
     cells: Ints
-    paths: Ints
-    verdicts: Verdicts  # of the samples
+    path_codes: Ints
+    verdicts: Verdicts
 
     def row(self, i: int) -> Answers:
         """Return the answers with row i alone."""
@@ -187,7 +178,7 @@ class Answers(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What `explain` and its variants are asked, checked."""
+    """What `explain` and its variants are asked, checked; also a part of it, with some of the samples."""
 
     option: Certainty
     theta: float
@@ -211,33 +202,58 @@ class Query(NamedTuple):
         **required: Any,
     ) -> Query:
         """Check the arguments of `explain`."""
-        samples, single = check_rejects(option, X)
+        check_option(option)
+        check_names(X, option.feature_names)
+        single = dimensions(X) == 1
+        samples = check_samples(np.asarray(X)[None] if single else X, option.n_features, allow_empty=True)
         names = feature_names_of(X) or option.feature_names
         checked = check_requirements(option.n_features, names, option.classes, **required)
         skip = check_choice(on_infeasible, "on_infeasible", ("raise", "skip")) == "skip"
-        check_jobs(n_jobs)
+        if n_jobs is not None and check_number(n_jobs, "n_jobs", integer=True) == 0:
+            raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
         index = getattr(X, "index", None) if hasattr(X, "iloc") and not single else None
         return Query(option, check_theta(theta), samples, checked, single, index, skip, n_jobs, progress)
 
+    def without(self, groups: Iterable[str], features: Any = None) -> Query:
+        """Return the query without some groups of requirements, or their entries for some features."""
+        return self._replace(required=self.required.without(groups, features))
+
     def accepted_set(self) -> AcceptedSet:
         """Return what the option accepts, narrowed to the target class and cut by the linear constraints."""
-        return accepted_set(self.option, self.theta, self.required, self.samples)
+        accepted, required = self.option.cells(self.theta), self.required
+        if required.target is not None:
+            accepted = accepted.with_label(required.target)
+        return accepted.narrowed(required.half_spaces(self.samples)) if len(required.b) else accepted
 
-    def each(self, solve: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], unit: str) -> Iterable[Any]:
-        """Return solve(*task) of each task, one after the other, in this process or in several."""
-        if len(tasks) <= 1 or workers(self.n_jobs) == 1:
-            results: Any = (solve(*task) for task in tasks)
+    def judged(self, points: Floats, X: Floats) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts on points, and whether each is a valid answer for its sample."""
+        if len(points) == 0:
+            none, index = np.empty(0), np.empty(0, dtype=np.intp)
+            return Verdicts(none, index, index, none, none), np.zeros(0, dtype=bool)
+        verdicts, valid = self.option.judged(points, self.theta)
+        if self.required.target is not None:
+            valid = valid & (verdicts.label == self.required.target)
+        if len(self.required.b):
+            valid = valid & self.required.linear(points, X)
+        return verdicts, valid
+
+    def each(self, solve: Callable[[Query], Any], size: int = 1) -> Iterable[Any]:
+        """Solve parts of `size` samples, one after the other, in this process or in several."""
+        starts = range(0, max(len(self.samples), 1), size)
+        parts = [self._replace(samples=self.samples[i : i + size], index=None) for i in starts]
+        if len(parts) == 1 or workers(self.n_jobs) == 1:
+            results: Any = map(solve, parts)
         else:
             from joblib import Parallel, delayed
 
-            # One tuple of arguments, which joblib hands to a Dask cluster with the call; arrays it would
-            # leave with one worker, and lose with it.
-            calls = (delayed(_call)((solve, *task)) for task in tasks)
+            # A part is a tuple, which joblib hands to a Dask cluster with the call; an array it would leave
+            # with one worker, and lose with it.
+            calls = (delayed(solve)(part) for part in parts)
             results = Parallel(n_jobs=self.n_jobs, return_as="generator")(calls)
         if self.progress:
             from tqdm.auto import tqdm
 
-            return tqdm(results, total=len(tasks), desc="explain", unit=unit)
+            return tqdm(results, total=len(parts), desc="explain", unit="sample" if size == 1 else "chunk")
         return results
 
     def result(
@@ -245,66 +261,26 @@ class Query(NamedTuple):
     ) -> Explanations:
         """Return the answers; raise the reason of the first that is none, unless such are to be skipped.
 
-        `reason` is called with the sample and whether it is proven that there is no answer, if it is not that
-        of `explain`.
+        `reason` is called with the query of one sample and whether it is proven that there is no answer, if
+        it is not that of `explain`.
         """
-        samples, index = self.samples, self.index
+        samples, index = self.samples.copy(), self.index  # they may be the caller's, who goes on with them
         if len(samples) != len(answers.found):  # several answers to one sample
             samples, index = np.repeat(samples, len(answers.found), axis=0), None
-        asked = partial(
-            _reason, reason or partial(reason_of, self.option, self.theta, self.required), samples,
-            answers.bounds, self.single,
-        )  # fmt: skip
-        missing = np.flatnonzero(~answers.found)
-        if len(missing) and not self.skip:
-            raise NoCounterfactualError(asked(int(missing[0])))
+        asked = partial(_reason, self._replace(samples=samples), answers.lower_bounds, reason or reason_of)
+        if not self.skip and not answers.found.all():
+            raise NoCounterfactualError(asked(int(answers.found.argmin())))
         return Explanations(
-            samples=samples.copy(),  # they may be the caller's, who goes on with them
-            counterfactuals=answers.points,
-            distances=answers.distances,
-            lower_bounds=answers.bounds,
-            certainties=answers.certainties,
-            labels=answers.labels,
-            found=answers.found,
-            verdicts=answers.verdicts,
-            cells=answers.cells,
-            path_codes=answers.paths,
+            samples=samples,
             option=self.option,
             theta=self.theta,
             required=self.required,
             accepted=accepted,
             reason=asked,
             index=index,
+            **answers._asdict(),
             **fields,
         )
-
-
-def _call(task: tuple[Any, ...]) -> Any:
-    return task[0](*task[1:])
-
-
-def accepted_set(option: Certainty, theta: float, required: Requirements, X: Floats) -> AcceptedSet:
-    """Return what the option accepts, narrowed to the target class and cut by the linear constraints."""
-    accepted = option.cells(theta)
-    if required.target is not None:
-        accepted = accepted.with_label(required.target)
-    return accepted.narrowed(required.half_spaces(X)) if len(required.b) else accepted
-
-
-def check_rejects(option: Certainty, X: ArrayLike) -> tuple[Floats, bool]:
-    """Return the samples to explain as an array (n, d), and whether X is a single one."""
-    if not isinstance(option, Certainty):
-        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
-    check_names(X, option.feature_names)
-    single = dimensions(X) == 1
-    rows = np.asarray(X)[None] if single else X
-    return check_samples(rows, option.n_features, allow_empty=True), single
-
-
-def check_jobs(n_jobs: Any) -> None:
-    """Raise a ValueError unless `n_jobs` is None or a number of jobs as in joblib."""
-    if n_jobs is not None and int(check_number(n_jobs, "n_jobs", integer=True)) == 0:
-        raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
 
 
 def workers(n_jobs: int | None) -> int:
@@ -319,154 +295,134 @@ def joined(parts: Iterable[Answers], n: int) -> Answers:
     columns: list[NDArray[Any]] = []
     done = 0
     for part in parts:
-        arrays = [*part[:-1], *part.verdicts]
         if len(part.found) == n:
             return part
+        arrays = [*part[:-1], *part.verdicts]
         columns = columns or [np.empty((n, *array.shape[1:]), array.dtype) for array in arrays]
         for whole, array in zip(columns, arrays, strict=True):
             whole[done : done + len(array)] = array
         done += len(part.found)
-    fields = Answers._fields[:-1]
-    of_samples = Verdicts(*columns[len(fields) :])
-    return Answers(verdicts=of_samples, **dict(zip(fields, columns[: len(fields)], strict=True)))
+    own = len(columns) - len(Verdicts._fields)
+    return Answers._make([*columns[:own], Verdicts._make(columns[own:])])
 
 
-def valid_answers(
-    option: Certainty, theta: float, accepted: AcceptedSet, required: Requirements, X: Floats
-) -> Answers:
-    """Return the nearest counterfactuals of the rows of X that pass the option's own test."""
-    n, d = X.shape
+def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
+    """Return the nearest counterfactuals of the query's samples that pass the option's own test."""
+    X, required, classes = query.samples, query.required, query.option.classes
     lower, upper = required.box(X)
-    start = np.clip(X, lower, upper)
-    verdicts, labels, own = judged(option, theta, required, X, X)
-    state = Answers(
-        np.full((n, d), np.nan), np.full(n, np.inf), np.zeros(n), verdicts.certainty.copy(), labels,
-        np.zeros(n, dtype=bool), np.full(n, -1), np.full(n, NONE), verdicts,
-    )  # fmt: skip
+    start = np.minimum(np.maximum(X, lower), upper)  # as `clip` does, which takes three times as long
     possible = (lower <= upper).all(axis=1)
-    state.bounds[~possible] = np.inf
-    own &= possible & (start == X).all(axis=1)
-    state.points[own], state.distances[own] = X[own], 0.0
-    state.found[own], state.paths[own] = True, ACCEPTED
+    verdicts, own = query.judged(X, X)
+    own = own & possible & (start == X).all(axis=1)
+    state = Answers(
+        counterfactuals=np.where(own[:, None], X, np.nan),
+        distances=np.where(own, 0.0, np.inf),
+        lower_bounds=np.where(possible, 0.0, np.inf),
+        certainties=verdicts.certainty.copy(),
+        labels=classes[verdicts.label],
+        found=own.copy(),
+        cells=np.full(len(X), -1),
+        path_codes=np.where(own, ACCEPTED, NONE),
+        verdicts=verdicts,
+    )
 
     def keep(rows: Ints, points: Floats, cells: Ints, paths: Ints) -> NDArray[np.bool_]:
         """Keep the points that are valid and nearer than what is known; return which were kept."""
-        judgement, names, valid = judged(option, theta, required, points, X[rows])
-        distances = (np.abs(points - X[rows]) * required.weights).sum(axis=1)
+        samples = X[rows]
+        judgement, valid = query.judged(points, samples)
+        distances = (np.abs(points - samples) * required.weights).sum(axis=1)
         kept = valid & (distances < state.distances[rows])
-        at = rows[kept]
-        state.points[at], state.distances[at], state.found[at] = points[kept], distances[kept], True
-        state.cells[at], state.paths[at] = cells[kept], paths[kept]
-        state.certainties[at], state.labels[at] = judgement.certainty[kept], names[kept]
-        state.bounds[at] = np.minimum(state.bounds[at], state.distances[at])
+        at, near = rows[kept], distances[kept]
+        state.counterfactuals[at], state.distances[at], state.found[at] = points[kept], near, True
+        state.cells[at], state.path_codes[at] = cells[kept], paths[kept]
+        state.certainties[at], state.labels[at] = judgement.certainty[kept], classes[judgement.label[kept]]
+        state.lower_bounds[at] = np.minimum(state.lower_bounds[at], near)
         return kept
 
-    pending = np.flatnonzero(possible & ~own)
+    (pending,) = (possible & ~own).nonzero()
     for margin in LADDER:
         if len(pending) == 0:
             break
         begin, low, high = start[pending], lower[pending], upper[pending]
         nearest = accepted.nearest(begin, required.weights, low, high, margin)
         moved = (np.abs(begin - X[pending]) * required.weights).sum(axis=1)
-        state.bounds[pending] = np.maximum(state.bounds[pending], moved + nearest.bounds)
+        state.lower_bounds[pending] = np.maximum(state.lower_bounds[pending], moved + nearest.bounds)
         there = nearest.distances < np.inf
         pending = pending[there]
-        points = np.clip(begin + nearest.changes, low, high)[there]
+        points = np.minimum(np.maximum(begin + nearest.changes, low), high)[there]
         pending = pending[~keep(pending, points, nearest.cells[there], nearest.paths[there])]
     # Where cells have shrunk to their prototypes (theta = 1, and just below) no search meets their digits.
-    wanting = np.flatnonzero(state.bounds < (1 - max(accepted.gap, _GAP)) * state.distances)
-    for model in option.models().values() if len(wanting) else ():
+    (wanting,) = (state.lower_bounds < (1 - max(accepted.gap, _GAP)) * state.distances).nonzero()
+    for model in query.option.models().values() if len(wanting) else ():
+        none = np.full(len(wanting), -1), np.full(len(wanting), START)
         for prototype in model.prototypes:
-            points = np.clip(prototype, lower[wanting], upper[wanting])
-            keep(wanting, points, np.full(len(wanting), -1), np.full(len(wanting), START))
+            keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
     return state
 
 
-def judged(
-    option: Certainty, theta: float, required: Requirements, points: Floats, X: Floats
-) -> tuple[Verdicts, NDArray[Any], NDArray[np.bool_]]:
-    """Return the verdicts on points, their labels, and whether each is a valid answer for its sample."""
-    if len(points) == 0:
-        none = np.empty(0)
-        index = np.empty(0, dtype=np.intp)
-        return Verdicts(none, index, index, none, none), option.classes[:0], np.zeros(0, dtype=bool)
-    verdicts, valid = option.judged(points, theta)
-    if required.target is not None:
-        valid = valid & (verdicts.label == required.target)
-    if len(required.b):
-        valid = valid & required.linear(points, X)
-    return verdicts, option.classes[verdicts.label], valid
-
-
-def _reason(reason: Any, samples: Floats, bounds: Floats, single: bool, row: int) -> str:
+def _reason(query: Query, bounds: Floats, reason: Any, row: int) -> str:
     """Say why a sample has no answer, by the row of the batch."""
-    who = "" if single else f"sample {row}: "
-    return who + reason(samples[row], bool(np.isinf(bounds[row])))
+    who = "" if query.single else f"sample {row}: "
+    return who + reason(query._replace(samples=query.samples[row : row + 1]), bool(np.isinf(bounds[row])))
 
 
-def reason_of(option: Certainty, theta: float, required: Requirements, x: Floats, proven: bool = True) -> str:
+def reason_of(query: Query, proven: bool) -> str:
     """Return a sentence that names the requirement at fault for a sample without a counterfactual.
 
     It is the smallest relaxation of the requirements that would allow one. `proven` tells whether it is
     proven that there is none.
     """
-    goal, groups = f"a {option.name} of {theta:g}", required.groups()
+    option, groups = query.option, query.required.groups()
+    goal = f"a {option.name} of {query.theta:g}"
     none = "no input reaches" if proven else "no input was found that reaches"
-    free = required.without(groups)
-    outside = option.unrestricted is not option and _possible(option.unrestricted, theta, x, required)
-    if not _possible(option, theta, x, free):
-        limit = _largest_threshold(option, theta, x, free)
+    outside = option.unrestricted is not option and _possible(query._replace(option=option.unrestricted))
+    if not _possible(query.without(groups)):
+        limit = _largest_threshold(query.without(groups))
         if outside:
             among = none.replace("input", "input among the training data")
             return f"{among} {goal}{limit}; one exists outside their region"
         return f"{none} {goal}{limit}: lower theta"
     helpful: list[tuple[str, ...]] = []
     for size in range(1, len(groups) + 1):
-        helpful = helpful or [
-            names
-            for names in combinations(groups, size)
-            if _possible(option, theta, x, required.without(names))
-        ]
-    blames = [_blames(option, theta, x, required, names) for names in helpful]
-    limit = _largest_threshold(option, theta, x, required)
+        sets = combinations(groups, size)
+        helpful = helpful or [names for names in sets if _possible(query.without(names))]
+    blames = [_blames(query, names) for names in helpful]
     instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
+    limit = _largest_threshold(query)
     return f"with {_listed(groups, ' and ')}, {none} {goal}{limit}; one exists without {instead}"
 
 
-def _blames(
-    option: Certainty, theta: float, x: Floats, required: Requirements, groups: tuple[str, ...]
-) -> str:
+def _blames(query: Query, groups: tuple[str, ...]) -> str:
     """Name groups of requirements that have to go together, or the features of them that are enough.
 
     If one feature of a single group is enough, all of which that is true; otherwise features of which each is
     needed.
     """
-    features = {group: required.features_of(group) for group in groups}
+    features = {group: query.required.features_of(group) for group in groups}
     if len(groups) == 1 and len(features[groups[0]]) > 1:
-        (group,) = groups
-        enough = [k for k in features[group] if _possible(option, theta, x, required.without([group], k))]
+        enough = [k for k in features[groups[0]] if _possible(query.without(groups, k))]
         if enough:
-            return _blame(option, required, group, enough, " or ")
-    for group, mine in features.items():
-        for k in list(mine) if len(mine) > 1 else []:
-            fewer = [j for j in features[group] if j != k]
-            rest = required
-            for other in groups:
-                left = fewer if other == group else features[other]
-                rest = rest.without([other], left if required.features_of(other) else None)
-            if fewer and _possible(option, theta, x, rest):
-                features[group] = fewer
-    return " and ".join(_blame(option, required, group, mine, " and ") for group, mine in features.items())
+            return _blame(query, groups[0], enough, " or ")
+    for group in groups:
+        for k in list(features[group]):
+            fewer = features | {group: [j for j in features[group] if j != k]}
+            rest = query
+            for other, mine in fewer.items():
+                rest = rest.without([other], mine if features[other] else None)
+            if fewer[group] and _possible(rest):
+                features = fewer
+    return " and ".join(_blame(query, group, mine, " and ") for group, mine in features.items())
 
 
-def _blame(option: Certainty, required: Requirements, group: str, features: list[int], joint: str) -> str:
+def _blame(query: Query, group: str, features: list[int], joint: str) -> str:
     """Name a group of requirements, by its features if it has any."""
-    if group == "target":
-        return f"the target {option.classes.tolist()[required.target]!r}"
-    if group == "constraints":
-        return "the linear constraints"
-    words = {"bounds": "bounds on", "fixed": "fixing", "increase_only": "increase_only of"}
-    return f"{words.get(group, 'decrease_only of')} {_listed([required.names[k] for k in features], joint)}"
+    words = {
+        "target": f"the target {query.option.classes.tolist()[query.required.target or 0]!r}",
+        "constraints": "the linear constraints",
+        "bounds": "bounds on ",
+        "fixed": "fixing ",
+    }
+    return words.get(group, f"{group} of ") + _listed([query.required.names[k] for k in features], joint)
 
 
 def _listed(names: list[str], joint: str) -> str:
@@ -477,25 +433,24 @@ def _listed(names: list[str], joint: str) -> str:
     """
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} others"]
-    return joint.join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return joint.join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _possible(option: Certainty, theta: float, x: Floats, required: Requirements) -> bool:
-    """Return whether the sample has a valid counterfactual under these requirements."""
-    accepted = accepted_set(option, theta, required, x[None])
-    return bool(valid_answers(option, theta, accepted, required, x[None]).found[0])
+def _possible(query: Query) -> bool:
+    """Return whether the query's sample has a valid counterfactual."""
+    return bool(valid_answers(query, query.accepted_set()).found[0])
 
 
-def _largest_threshold(option: Certainty, theta: float, x: Floats, required: Requirements) -> str:
+def _largest_threshold(query: Query) -> str:
     """Say which threshold could be reached, by bisection below theta; nothing if none can."""
-    low, high = (0.0 if theta > 0 else theta - 1.0), theta
-    if not _possible(option, low, x, required):
+    low, high = (0.0 if query.theta > 0 else query.theta - 1.0), query.theta
+    if not _possible(query._replace(theta=low)):
         return ""
     for _ in range(64):
         if high - low <= 2.0**-16 * max(abs(high), abs(low)):
             break
         middle = (low + high) / 2
-        if _possible(option, middle, x, required):
+        if _possible(query._replace(theta=middle)):
             low = middle
         else:
             high = middle

@@ -28,7 +28,7 @@ class Explanations(Sequence["Explanation"]):
     Attributes
     ----------
     samples, counterfactuals : ndarrays of shape (n, d)
-    distances, lower_bounds, gaps, certainties_before, certainties : ndarrays of shape (n,)
+    distances, lower_bounds, certainties : ndarrays of shape (n,)
     labels : ndarray of shape (n,)
         The class each counterfactual is accepted as.
     found : ndarray of bool of shape (n,)
@@ -36,12 +36,6 @@ class Explanations(Sequence["Explanation"]):
         the counterfactual's row is NaN, the distance is infinite, and so is the lower bound if it is proven
         that there is none; the gap is 0, certainty and label are those of the sample itself, and `result[i]`
         raises the error that says why.
-    reasons : mapping of int to str
-        Why a sample has no counterfactual, by its row; found out when asked for.
-    paths : list of str
-        How each answer was found; see `Explanation`.
-    counts : ndarray of int of shape (n,)
-        How many features each answer changes.
     index : pandas.Index or None
         The samples' index, if they came as a data frame.
     scopes : sequence of str
@@ -94,7 +88,7 @@ class Explanations(Sequence["Explanation"]):
 
     @property
     def paths(self) -> list[str]:
-        """How each answer was found."""
+        """How each answer was found; see `Explanation`."""
         return [PATHS[code] for code in self.path_codes]
 
     @property
@@ -102,21 +96,13 @@ class Explanations(Sequence["Explanation"]):
         """Names of the features."""
         return self.required.names
 
-    @property
-    def certainty_name(self) -> str:
-        """The certainty's name."""
-        return self.option.name
-
     @cached_property
     def reasons(self) -> Mapping[int, str]:
-        """Why a sample has no counterfactual, by its row."""
+        """Why a sample has no counterfactual, by its row; found out when asked for."""
         return _Reasons(np.flatnonzero(~self.found).tolist(), self.reason)
 
     def __len__(self) -> int:
         return len(self.distances)
-
-    def __iter__(self) -> Iterator[Explanation]:
-        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -135,6 +121,10 @@ class Explanations(Sequence["Explanation"]):
             certainty=float(self.certainties[i]),
             label=self.labels[i],
             path=PATHS[self.path_codes[i]],
+            theta=self.theta,
+            feature_names=self.feature_names,
+            certainty_name=self.option.name,
+            largest=self.option.largest,
             scope=self.scopes[i] if len(self.scopes) else "",
             fewest=None if self.fewest is None else int(self.fewest[i]),
             worst_certainty=None if self.worst_certainties is None else float(self.worst_certainties[i]),
@@ -181,22 +171,16 @@ class Explanation:
 
     Attributes
     ----------
-    sample, counterfactual, delta : ndarrays of shape (d,)
-        delta = counterfactual - sample.
-    distance, lower_bound, gap : float
-        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`; gap = (distance - lower_bound) /
-        distance.
-    certainty_before, certainty, theta : float
+    sample, counterfactual : ndarrays of shape (d,)
+    distance, lower_bound : float
+        sum_k w_k |delta_k|; no accepted input is nearer than `lower_bound`.
+    certainty_before, certainty, theta, largest : float
+        Before and after, the threshold, and the largest value that the certainty can have.
+    certainty_name, feature_names
     label : Any
         The class the counterfactual is accepted as.
-    changed : list of int
-        Indices of the features that change.
-    active : tuple of str
-        The constraints that hold the counterfactual where it is, in words.
     path : str
         How it was found: "accepted" (the sample itself), "start", "homotopy", "simplex" or "cone".
-    cause : Cause or None
-        Why the sample is rejected, if a `RejectOptionClassifier` explains it.
     scope, fewest, worst_certainty
         See `Explanations`.
     batch, row
@@ -211,6 +195,10 @@ class Explanation:
     certainty: float
     label: Any
     path: str
+    theta: float
+    feature_names: list[str]
+    certainty_name: str
+    largest: float
     scope: str
     fewest: int | None
     worst_certainty: float | None
@@ -231,26 +219,6 @@ class Explanation:
     def gap(self) -> float:
         """(distance - lower_bound) / distance, 0 where the distance is 0."""
         return (self.distance - self.lower_bound) / self.distance if self.distance > 0 else 0.0
-
-    @property
-    def theta(self) -> float:
-        """The threshold."""
-        return self.batch.theta
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the features."""
-        return self.batch.feature_names
-
-    @property
-    def certainty_name(self) -> str:
-        """The certainty's name."""
-        return self.batch.certainty_name
-
-    @property
-    def largest(self) -> float:
-        """The largest value that the certainty can have."""
-        return self.batch.option.largest
 
     @property
     def costs(self) -> Floats:
@@ -279,24 +247,19 @@ class Explanation:
         """Why the sample is rejected, if a `RejectOptionClassifier` explains it."""
         if self.batch.familiarity is None:
             return None
-        row: Any = (part[self.row : self.row + 1] for part in self.batch.verdicts)
-        verdicts = Verdicts(*row)
-        option = self.batch.option
+        verdicts = Verdicts._make(part[self.row : self.row + 1] for part in self.batch.verdicts)
         accepted = verdicts.certainty >= self.theta
-        return self.batch.familiarity.causes(verdicts, accepted, option.classes, option.sees_unfamiliarity)[0]
+        return self.batch.familiarity.causes(self.batch.option, verdicts, accepted)[0]
 
     def holds(self, point: Floats) -> bool:
         """Return whether another input is accepted as the same class and meets the same requirements."""
-        lower, upper = self.box
-        option, required = self.batch.option, self.batch.required
-        if (
-            not ((lower <= point) & (point <= upper)).all()
-            or not required.linear(point[None], self.sample[None])[0]
-        ):
+        (lower, upper), option = self.box, self.batch.option
+        if not ((lower <= point) & (point <= upper)).all():
             return False
-        return (
-            bool(option.accepts(point[None], self.theta)[0]) and option.predict(point[None])[0] == self.label
-        )
+        if not self.batch.required.linear(point[None], self.sample[None])[0]:
+            return False
+        verdicts, accepted = option.judged(point[None], self.theta)
+        return bool(accepted[0]) and option.classes[verdicts.label[0]] == self.label
 
     def to_frame(self) -> Any:
         """Return one row per changed feature: feature, before, after, change, cost."""

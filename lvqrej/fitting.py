@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,37 +43,31 @@ class FewerFoldsWarning(UserWarning):
 class Fitting:
     """What it takes to turn training samples into a certainty, checked.
 
-    Attributes
-    ----------
-    option : class or callable of a PrototypeModel, or Certainty
-        A certainty with a method `fit`, not yet fitted, trains its own models, copies of `estimator`, with
-        `cv` folds of its own; any other is complete and used as it is.
-    estimator : estimator or None
-        Not fitted; None if the option is complete.
-    cv, inner_cv, seed : int
-        The folds of the threshold, those of the option, and the seed.
+    The option is a certainty that is complete; or one to be fitted (`fits_itself`), which trains its own
+    models, copies of the estimator, with `inner_cv` folds; or what makes one of a PrototypeModel.
     """
 
     option: Any
-    estimator: Any
-    cv: int
+    estimator: Any  # not fitted; None if the option is complete
+    cv: int  # folds of the threshold
     inner_cv: int
     seed: int
 
     @property
     def is_complete(self) -> bool:
         """Whether the option has its model already and X, y are validation samples only."""
-        return isinstance(self.option, Certainty) and not self._fits_itself
+        return isinstance(self.option, Certainty) and not self.fits_itself
 
     @property
-    def _fits_itself(self) -> bool:
+    def fits_itself(self) -> bool:
+        """Whether the option trains its own models."""
         return _is_to_fit(self.option)
 
     def certainty(self, X: Floats, y: NDArray[Any], names: list[str] | None = None) -> Certainty:
         """Return the certainty after training on X (n, d) with labels y (n,)."""
         if self.is_complete:
             return self.option
-        if self._fits_itself:
+        if self.fits_itself:
             option = copy.copy(self.option)
             option.estimator, option.cv = self.estimator, self.inner_cv
             option.fit(X, y).feature_names = names
@@ -105,12 +99,12 @@ class Fitting:
         least = int(counts.min())
         outer = min(self.cv, least) if chooses else self.cv
         part = least - ceil(least / outer) if chooses and outer > 0 else least
-        inner = min(self.inner_cv, part) if self._fits_itself else self.inner_cv
+        inner = min(self.inner_cv, part) if self.fits_itself else self.inner_cv
         if self.is_complete or (outer, inner) == (self.cv, self.inner_cv):
             return self
         if min(outer, inner) < 2:
             raise ValueError(
-                f"y must hold at least {3 if self._fits_itself and chooses else 2} samples of each class for "
+                f"y must hold at least {3 if self.fits_itself and chooses else 2} samples of each class for "
                 f"cross-validation; found {least} (a number as threshold needs no folds)"
             )
         warnings.warn(
@@ -134,17 +128,14 @@ class Fitting:
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
         for train, test in folds.split(X, y):
             part = self.certainty(X[train], y[train])
-            certainty[test] = part.certainty(X[test]) * (unit / part.unit(X[train]))
-            correct[test] = part.predict(X[test]) == y[test]
+            verdicts = part.verdicts(X[test])
+            certainty[test] = verdicts.certainty * (unit / part.unit(X[train]))
+            correct[test] = part.classes[verdicts.label] == y[test]
         return accuracy_reject_curve(certainty, correct)
 
 
 def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fitting:
-    """Return how to fit, or raise a ValueError that names the argument at fault.
-
-    >>> check_fitting(None, "relative-similarity", 5, 0).option.__name__
-    'RelativeSimilarity'
-    """
+    """Return how to fit, or raise a ValueError that names the argument at fault."""
     folds = int(check_number(cv, "cv", low=2, integer=True))
     seed = int(check_number(random_state, "random_state", low=0, high=2**32 - 1, integer=True))
     kind = OPTIONS.get(option, option) if isinstance(option, str) else option
@@ -194,28 +185,16 @@ def _check_estimator(estimator: Any, seed: int) -> Any:
 
 
 def check_rule(threshold: Any) -> Any:
-    """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...).
-
-    >>> check_rule(("accuracy", 0.99))
-    ('accuracy', 0.99)
-    >>> check_rule("elbow")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ValueError: threshold must be a number, 'knee' or one of ('reject_rate', rate), ...; found 'elbow' of ...
-    """
+    """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...)."""
+    if isinstance(threshold, Real):
+        return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
     if isinstance(threshold, str) and threshold == "knee":
         return threshold
-    if isinstance(threshold, Sequence) and not isinstance(threshold, str) and len(threshold) > 0:
-        rule = threshold[0]
-        if isinstance(rule, str) and len(threshold) == 1 + len(RULES.get(rule, threshold)):
-            largest = LARGEST if rule == "costs" else 1.0
-            numbers = (
-                check_number(value, f"threshold's {name}", low=0, high=largest)
-                for name, value in zip(RULES[rule], threshold[1:], strict=True)
-            )
-            return rule, *numbers
-    elif np.isscalar(threshold) and not isinstance(threshold, (str, bytes)):
-        return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
+    rule, *values = threshold if isinstance(threshold, (tuple, list)) and len(threshold) > 0 else [None]
+    names = RULES.get(rule, ()) if isinstance(rule, str) else ()
+    if names and len(names) == len(values):
+        largest, given = LARGEST if rule == "costs" else 1.0, zip(names, values, strict=True)
+        return rule, *(check_number(v, f"threshold's {name}", low=0, high=largest) for name, v in given)
     rules = ", ".join(f"({rule!r}, {', '.join(names)})" for rule, names in RULES.items())
     raise ValueError(f"threshold must be a number, 'knee' or one of {rules}; found {describe(threshold)}")
 
@@ -231,61 +210,46 @@ def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
 def label_of_reject(classes: NDArray[Any], given: Any = None) -> Any:
     """Return the label that marks a reject: no class, and of the classes' own type.
 
-    Parameters
-    ----------
-    classes : array of shape (n_classes,)
-    given : label, optional
-        If None: "reject" among strings and booleans, -1 among numbers; where -1 is a class already, or
-        cannot be had in an unsigned type, the next integer outside the classes, below them if there is room.
+    If none is given it is "reject" among strings and booleans, -1 among numbers; where -1 is a class already,
+    or cannot be had in an unsigned type, the next integer outside the classes, below them if there is room.
 
-    Examples
-    --------
     >>> int(label_of_reject(np.array([0, 1]))), int(label_of_reject(np.array([-1, 1])))
     (-1, -2)
     >>> label_of_reject(np.array(["benign", "malignant"]))
     'reject'
-    >>> label_of_reject(np.array([0, 1]), 1)
-    Traceback (most recent call last):
-    ...
-    ValueError: reject_label must not be a class; found 1 of type int among the classes [0, 1]
     """
     kind = classes.dtype.kind
     label = _usual_label(classes) if given is None else given
-    number = not isinstance(label, bool) and isinstance(label, (int, float, np.number))
+    number = isinstance(label, (int, float, np.number)) and not isinstance(label, bool)
     if kind in "iu":
-        limits, name = np.iinfo(classes.dtype), f"an integer of type {classes.dtype}"
+        limits = np.iinfo(classes.dtype)
         fits = number and isinstance(label, (int, np.integer)) and limits.min <= label <= limits.max
     elif kind == "f":
-        name, fits = "a finite number", number and bool(np.isfinite(label))
+        fits = number and bool(np.isfinite(label))
     else:
-        name, fits = (
-            ("text", isinstance(label, str)) if kind == "U" else ("a single label", not np.ndim(label))
-        )
+        fits = isinstance(label, str) if kind == "U" else not np.ndim(label)
     if not fits:
-        raise ValueError(f"reject_label must be {name}, as y is; found {describe(given)}")
+        name = classes.dtype.type.__name__
+        raise ValueError(
+            f"reject_label must be one label of type {name}, as those of y; found {describe(given)}"
+        )
     if label in classes.tolist():
-        among = f"among the classes {describe(classes.tolist()).rsplit(' of type', 1)[0]}"
-        raise ValueError(f"reject_label must not be a class; found {describe(label)} {among}")
+        raise ValueError(
+            f"reject_label must not be a class; found {describe(label)} among {describe(classes.tolist())}"
+        )
     return classes.dtype.type(label) if kind in "iuf" else label
 
 
 def _usual_label(classes: NDArray[Any]) -> Any:
     if classes.dtype.kind not in "iuf":
         return "reject"
-    is_float = classes.dtype.kind == "f"
-    lowest = -np.inf if is_float else np.iinfo(classes.dtype).min
-    if lowest < 0 and -1 not in classes:
-        return -1
-    least = int(np.floor(classes.min()))
-    return least - 1 if least > lowest else int(classes.max()) + 1
+    lowest = -np.inf if classes.dtype.kind == "f" else np.iinfo(classes.dtype).min
+    labels = -1, int(np.floor(classes.min())) - 1, int(classes.max()) + 1
+    return next(label for label in labels if label >= lowest and label not in classes)
 
 
 def with_rejects(labels: NDArray[Any], rejected: NDArray[np.bool_], reject_label: Any) -> NDArray[Any]:
-    """Return the labels with the reject's where `rejected`; text gets wide enough, booleans become objects.
-
-    >>> with_rejects(np.array(["a", "b"]), np.array([True, False]), "reject").tolist()
-    ['reject', 'b']
-    """
+    """Return the labels with the reject's where `rejected`; text gets wide enough, booleans are objects."""
     if labels.dtype.kind == "U":
         labels = labels.astype(np.result_type(labels.dtype, np.asarray(reject_label).dtype))
     else:

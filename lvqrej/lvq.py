@@ -29,7 +29,6 @@ from lvqrej.validation import (
     check_choice,
     check_number,
     classes_of,
-    describe,
     validated,
 )
 
@@ -110,15 +109,8 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         squashing: str = "logistic",
         keep_history: bool = False,
     ) -> None:
-        super().__init__(
-            prototypes_per_class=prototypes_per_class,
-            initial_prototypes=initial_prototypes,
-            max_iter=max_iter,
-            gtol=gtol,
-            beta=beta,
-            c=c,
-            display=display,
-            random_state=random_state,
+        GlvqModel.__init__(
+            self, prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c, display, random_state
         )
         self.squashing = squashing
         self.keep_history = keep_history
@@ -136,8 +128,6 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         X, labels = validated(self, x, y=y)
         self._check_parameters()
         self.classes_, targets = classes_of(labels, "y")
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must name at least two classes; found one class: {self.classes_.tolist()}")
         if self.initial_prototypes is not None:
             P, classes = given_prototypes(self.initial_prototypes, X.shape[1], self.classes_)
         else:
@@ -155,27 +145,26 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
 
     def _train(self, problem: Problem, P: Floats, L: Floats | None, space: Coordinates) -> None:
         """Minimise the cost from P and L and set the fitted attributes."""
-        self.history_: list[dict[str, Any]] = []
+        history: list[dict[str, Any]] = []
 
-        def adopt(cost: float, P: Floats, L: Floats | None) -> None:
-            self.cost_, self.w_ = float(cost), space.back(P)
+        def fitted(cost: float, P: Floats, L: Floats | None) -> dict[str, Any]:
+            found: dict[str, Any] = {"cost": float(cost), "w": space.back(P)}
             if L is not None:
-                self.omega_ = L @ space.W.T
-                self.omega_ /= np.linalg.norm(self.omega_)
+                omega = L @ space.W.T
+                found["omega"] = omega / np.linalg.norm(omega)
+            return found
 
         def watch(cost: float, P: Floats, L: Floats | None) -> None:
-            adopt(cost, P, L)
-            names = ("w",) if L is None else ("w", "omega")
-            self.history_.append({"cost": self.cost_} | {name: getattr(self, name + "_") for name in names})
             if self.display:
-                print(f"iteration {len(self.history_) - 1}: cost {cost:.10g}")
+                print(f"iteration {len(history)}: cost {cost:.10g}")
+            history.append(fitted(cost, P, L))
 
         watching = watch if self.keep_history or self.display else None
         solution = minimise(problem, P, L, gtol=self.gtol, max_iter=self.max_iter, watch=watching)
-        adopt(solution.cost, solution.P, solution.L)
+        for name, value in fitted(solution.cost, solution.P, solution.L).items():
+            setattr(self, f"{name}_", value)
         self.n_iter_ = solution.n_iter
-        if not self.keep_history:
-            self.history_ = []
+        self.history_ = history if self.keep_history else []
         if not solution.converged:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {self.max_iter} iterations: increase max_iter, "
@@ -193,9 +182,6 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         check_number(self.regularization, "regularization", low=0, high=1e100)
         if self.random_state is not None and not isinstance(self.random_state, np.random.RandomState):
             check_number(self.random_state, "random_state", low=0, high=2**32 - 1, integer=True)
-        for name in ("display", "keep_history"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False; found {describe(getattr(self, name))}")
 
     def _initial_matrix(self, P: Floats, space: Coordinates) -> Floats | None:
         """Return the matrix to start from, in the coordinates of `space`, or None if none is learned."""
@@ -242,8 +228,6 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    prototypes_per_class, initial_prototypes
-        See `GLVQ`.
     initial_matrix : array-like of shape (k, d), optional
         L to start from. Otherwise the identity in units of the features' standard deviations or, if
         `initialdim` asks for fewer rows, the first directions in which the initial prototypes differ (the
@@ -252,8 +236,8 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         Weight of the log-determinant: keeps L from losing rank. At least 0; 0.01 is noticeable.
     initialdim : int, optional
         Number k of rows of L, an upper bound of the metric's rank; the number of features if None.
-    max_iter, gtol, beta, c, display, random_state, squashing, keep_history
-        See `GLVQ`.
+    prototypes_per_class, initial_prototypes, ...
+        All others are those of `GLVQ`.
 
     Attributes
     ----------
@@ -294,18 +278,9 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         keep_history: bool = False,
     ) -> None:
         GLVQ.__init__(
-            self,
-            prototypes_per_class=prototypes_per_class,
-            initial_prototypes=initial_prototypes,
-            max_iter=max_iter,
-            gtol=gtol,
-            beta=beta,
-            c=c,
-            display=display,
-            random_state=random_state,
-            squashing=squashing,
-            keep_history=keep_history,
-        )
+            self, prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c, display, random_state,
+            squashing, keep_history,
+        )  # fmt: skip
         self.initial_matrix = initial_matrix
         self.regularization = regularization
         self.initialdim = initialdim

@@ -6,23 +6,19 @@ of what is accepted, so `explain` and all of `lvqrej.variants` take it as any ot
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Ball
-from lvqrej.certainty import Certainty, Verdicts, check_theta
-from lvqrej.prototypes import PrototypeModel, squared_distances
-from lvqrej.validation import check_number, check_samples, describe
-
-Floats = NDArray[np.float64]
+from lvqrej.certainty import Certainty, Restricted, Verdicts
+from lvqrej.prototypes import squared_distances
+from lvqrej.validation import Floats, check_number, check_samples
 
 #: What is added to each variance, relative to their mean: few samples may leave a covariance singular.
 _RIDGE = 1e-6
 
 
-class Plausible(Certainty):
+class Plausible(Restricted):
     """A certainty that accepts only inputs among the training data of the class they are accepted as.
 
     A class's region is the ellipsoid (x - mean)' S^-1 (x - mean) <= rho^2, S the shrunken covariance of its
@@ -54,41 +50,12 @@ class Plausible(Certainty):
     """
 
     def __init__(self, option: Certainty, data: ArrayLike, labels: ArrayLike, level: float = 0.95) -> None:
-        if not isinstance(option, Certainty):
-            raise ValueError(
-                f"option must be a certainty such as RelativeSimilarity; found {describe(option)}"
-            )
-        self.option = option
-        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
-        self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity
-        self.classes, self.n_features = option.classes, option.n_features
-        self.feature_names = option.feature_names
+        super().__init__(option)
         self.level = check_number(level, "level", low=0, high=1, low_open=True)
         self.regions = _regions(option, data, labels, self.level)
 
-    @property
-    def unrestricted(self) -> Certainty:
-        """The certainty without the regions."""
-        return self.option
-
-    def certainty(self, X: ArrayLike) -> Floats:
-        """Return the certainty itself, of shape (n,)."""
-        return self.option.certainty(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label an accepted sample gets, of shape (n,)."""
-        return self.option.predict(X)
-
-    def verdicts(self, X: ArrayLike) -> Verdicts:
-        """Return those of the certainty itself."""
-        return self.option.verdicts(X)
-
-    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
-        """Return whether a sample is certain enough and in the region of its label, of shape (n,)."""
-        return self.judged(X, check_theta(theta))[1]
-
     def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
-        """Return the verdicts and whether each sample is accepted."""
+        """Return the verdicts, and whether each sample is accepted and in the region of its label."""
         samples = check_samples(X, self.n_features)
         verdicts, accepted = self.option.judged(samples, theta)
         for i, region in enumerate(self.regions):
@@ -102,14 +69,6 @@ class Plausible(Certainty):
         for i, region in enumerate(self.regions):
             accepted = accepted.narrowed([region], label=i)
         return accepted
-
-    def models(self) -> dict[tuple[int, ...], PrototypeModel]:
-        """Return the models of the certainty itself."""
-        return self.option.models()
-
-    def unit(self, X: ArrayLike) -> float:
-        """Return the unit of the certainty itself."""
-        return self.option.unit(X)
 
 
 def _regions(option: Certainty, data: ArrayLike, labels: ArrayLike, level: float) -> list[Ball]:

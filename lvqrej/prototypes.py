@@ -56,7 +56,7 @@ def squared_distances(X: Floats, prototypes: Floats, L: Floats) -> Floats:
             Z = np.subtract(X[start : start + step, None], prototypes, order="C")
             Z = Z[..., : len(diagonal)] * diagonal if is_diagonal else Z @ L.T
             np.square(Z, out=Z).sum(axis=-1, out=distances[start : start + step])
-    if not (distances <= LARGEST_DISTANCE).all():
+    if not distances.max(initial=0.0) <= LARGEST_DISTANCE:  # nor NaN
         row = int((distances <= LARGEST_DISTANCE).all(axis=1).argmin())
         raise ValueError(
             f"X must be near enough for squared distances up to {LARGEST_DISTANCE:.1g}; "
@@ -109,11 +109,6 @@ class PrototypeModel:
         self.labels: NDArray[Any] = np.asarray(labels)
         self.L = np.eye(d) if L is None else check_samples(L, d, name="L")
         self.classes, self.class_index = classes_of(self.labels, "labels")
-        if len(self.classes) < 2:
-            raise ValueError(
-                "labels must name at least two classes, as a certainty compares two; "
-                f"found only {self.classes.tolist()}"
-            )
         if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != d):
             raise ValueError(f"feature_names must be a list of {d} names; found {describe(feature_names)}")
         self.feature_names = None if feature_names is None else list(feature_names)
@@ -180,14 +175,7 @@ def scalers() -> tuple[Any, ...]:
 
 
 def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
-    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'.
-
-    >>> from sklearn.pipeline import Pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> steps = Pipeline([("first", StandardScaler()), ("second", "passthrough")])
-    >>> [name for name, _ in opened(Pipeline([("steps", steps), ("model", StandardScaler())]))]
-    ['first', 'model']
-    """
+    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'."""
     from sklearn.pipeline import Pipeline
 
     if not isinstance(estimator, Pipeline):
@@ -216,40 +204,31 @@ def folded(steps: list[tuple[str, Any]], d: int) -> tuple[Floats, Floats]:
     >>> folded([("unit", unit), ("standard", standard)], 2)
     (array([ 1., 20.]), array([ 1., 30.]))
     """
+    from sklearn.utils.validation import check_is_fitted
+
     scale, shift = np.ones(d), np.zeros(d)
     for name, step in steps:
-        step_scale, step_shift = _scaling(name, step)
+        check_affine(name, step)
+        check_is_fitted(step)
         if step.n_features_in_ != d:
             raise ValueError(
                 f"the steps before the LVQ model must have its {d} features; found {step.n_features_in_} in "
                 f"step {name!r}"
             )
-        scale, shift = scale * step_scale, shift + scale * step_shift
+        # MinMaxScaler multiplies by its scale, the others divide by theirs, which is None where it is 1.
+        factor = 1 / step.scale_ if hasattr(step, "min_") else step.scale_
+        shift = shift + scale * step.inverse_transform(np.zeros((1, d)))[0]
+        scale = scale if factor is None else scale * factor
     return scale, shift
-
-
-def _scaling(name: str, step: Any) -> tuple[Any, Any]:
-    """Return scale and shift of one fitted scaler (numbers where it has none)."""
-    from sklearn.utils.validation import check_is_fitted
-
-    check_affine(name, step)
-    check_is_fitted(step)
-    if hasattr(step, "min_"):  # MinMaxScaler does scale_ x + min_
-        return 1 / step.scale_, -step.min_ / step.scale_
-    # The mean that StandardScaler also has without `with_mean` is then not subtracted.
-    shift = step.mean_ if getattr(step, "with_mean", False) else getattr(step, "center_", None)
-    return 1.0 if step.scale_ is None else step.scale_, 0.0 if shift is None else shift
 
 
 def _of_estimator(x: Any) -> PrototypeModel:
     """Return the model of a fitted LVQ estimator, or of a pipeline with its scalers folded into it."""
     from sklearn.utils.validation import check_is_fitted
 
-    if getattr(x, "steps", None) == []:
-        raise ValueError("x must end in an LVQ model; found a pipeline without steps")
-    *steps, (_, model) = opened(x) or x.steps[-1:]
+    *steps, (_, model) = opened(x) or [("", None)]
     if not hasattr(model, "fit"):
-        return PrototypeModel.of(model)
+        raise ValueError(f"x must end in an LVQ model; found {describe(x)}")
     check_is_fitted(model)
     if hasattr(model, "w_") and hasattr(model, "c_w_"):
         prototypes, labels = np.asarray(model.w_), np.asarray(model.c_w_)

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import HalfSpace
-from lvqrej.validation import check_number, check_samples, describe, dimensions
-
-Floats = NDArray[np.float64]
+from lvqrej.validation import Floats, check_number, check_samples, check_vector, describe
 
 #: What an equality may be missed by, relative to the sizes of its terms at the sample: few floats meet one.
 EQUALITY = 1e-9
@@ -134,45 +132,32 @@ def check_requirements(
     """
     d = n_features
     known = list(names) if names is not None else [f"feature {k}" for k in range(d)]
-    flags = {
-        name: feature_mask(value, name, known)
-        for name, value in (
-            ("fixed", fixed),
-            ("increase_only", increase_only),
-            ("decrease_only", decrease_only),
-        )
-    }
     lower, upper = _bounds(bounds, known)
     A, b = _linear(constraints, d)
     return Requirements(
         weights=_weights(weights, d),
+        fixed=feature_mask(fixed, "fixed", known),
+        increase_only=feature_mask(increase_only, "increase_only", known),
+        decrease_only=feature_mask(decrease_only, "decrease_only", known),
         lower=lower,
         upper=upper,
         A=A,
         b=b,
         target=_target(target, classes),
         names=known,
-        **flags,
     )
 
 
 def _weights(weights: ArrayLike | None, d: int) -> Floats:
     if weights is None:
         return np.ones(d)
-    if dimensions(weights) != 1 or len(np.asarray(weights)) != d:
-        raise ValueError(f"weights must have shape ({d},); found {describe(weights)}")
-    values = check_samples(np.asarray(weights)[None], d, name="weights")[0]
-    if (values <= 0).any():
-        k = int(np.flatnonzero(values <= 0)[0])
-        raise ValueError(
-            f"weights must be positive; found {values[k]:g} at feature {k} (to fix it, use fixed)"
-        )
+    values = check_vector(weights, d, "weights")
     if values.min() < 1 / _HEAVIEST or values.max() > _HEAVIEST:
         raise ValueError(
             f"weights must lie between {1 / _HEAVIEST:g} and {_HEAVIEST:g}; found {values.min():g} to "
             f"{values.max():g} (to fix a feature, use fixed)"
         )
-    return values.copy()
+    return values
 
 
 def feature_index(value: Any, name: str, names: list[str]) -> int:
@@ -211,9 +196,8 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"bounds[{feature!r}] must be a pair (low, high); found {describe(pair)}")
         for side, value in zip((lower, upper), pair, strict=True):
-            if value is None:
-                continue
-            side[k] = check_number(value, f"bounds[{feature!r}]")
+            if value is not None:
+                side[k] = check_number(value, f"bounds[{feature!r}]")
         if lower[k] > upper[k] or lower[k] == np.inf or upper[k] == -np.inf:
             raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[k]:g}, {upper[k]:g})")
     return lower, upper
@@ -227,12 +211,9 @@ def _linear(constraints: Any, d: int) -> tuple[Floats, Floats]:
             f"constraints must be a pair (A, b), meaning A x <= b; found {describe(constraints)}"
         )
     A = check_samples(constraints[0], d, name="constraints' A")
-    if dimensions(constraints[1]) != 1 or len(constraints[1]) != len(A):
-        raise ValueError(f"constraints' b must have shape ({len(A)},); found {describe(constraints[1])}")
-    b = check_samples(np.asarray(constraints[1])[None], len(A), name="constraints' b")[0]
     if not A.any(axis=1).all():
         raise ValueError("constraints' A must not have rows of zeros only")
-    return A.copy(), b.copy()  # they may be the caller's, who goes on with them
+    return A.copy(), check_vector(constraints[1], len(A), "constraints' b")  # A may be the caller's
 
 
 def _target(target: Any, classes: NDArray[Any]) -> int | None:

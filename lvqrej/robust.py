@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.branch_and_bound import branch_and_bound
 from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
-from lvqrej.certainty import Certainty, Verdicts
-from lvqrej.counterfactual import Answers, Query, accepted_set, reason_of
+from lvqrej.certainty import Certainty, Restricted, Verdicts
+from lvqrej.counterfactual import Answers, Query, reason_of
 from lvqrej.requirements import feature_index, feature_mask
 from lvqrej.sparsest import FAR, Reject, bounds_within
-from lvqrej.validation import check_number, check_samples, describe, dimensions
+from lvqrej.validation import Floats, check_number, check_vector, dimensions
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 #: The relative gap aimed at, the number of relaxations unless told otherwise, and of corners that bound one.
@@ -38,12 +37,12 @@ class Execution(NamedTuple):
     """How changes are carried out, as arrays over the features.
 
     Changed features end up within `error` of what was intended; a change is 0 or at least `least`; the values
-    of `whole` features are integers.
+    of `integers` features are integers.
     """
 
     error: Floats
     least: Floats
-    whole: Mask
+    integers: Mask
 
     @staticmethod
     def of(error: Any, least: Any, integers: Any, names: list[str]) -> Execution:
@@ -60,13 +59,16 @@ class Node(NamedTuple):
     errors: Floats
 
 
-def nearest_execution(reject: Reject, execution: Execution, effort: int | None) -> tuple[Answers, float]:
+def nearest_execution(
+    query: Query, accepted: AcceptedSet, execution: Execution, effort: int | None
+) -> tuple[Answers, float]:
     """Return the nearest answer that can be carried out, and the smallest certainty that errors leave.
 
     Its bound is what is proven after `effort` relaxations.
     """
-    problem, gap = _Problem(reject, execution), reject.accepted.gap
-    whole, lower, upper = execution.whole, reject.lower, reject.upper
+    reject, gap = Reject(query, accepted), accepted.gap
+    problem = _Problem(reject, execution)
+    whole, lower, upper = execution.integers, reject.lower, reject.upper
     root = Node(
         np.where(whole, np.ceil(lower), lower), np.where(whole, np.floor(upper), upper), np.zeros(len(whole))
     )
@@ -76,10 +78,10 @@ def nearest_execution(reject: Reject, execution: Execution, effort: int | None) 
         plain = reject.answers(lower[None], upper[None]).distances[0]
         bound = np.inf if found.bound >= FAR * plain else found.bound
         empty = np.zeros((1, len(lower)))
-        return reject.answers(empty + 1, empty)._replace(bounds=np.array([bound])), np.inf
-    answer = found.answer._replace(bounds=np.array([min(found.bound, found.value)]))
-    wrong = np.where(answer.points[0] != reject.x, execution.error, 0.0)
-    return answer, float(reject.query.option.certainty(answer.points + offsets(wrong)).min())
+        return reject.answers(empty + 1, empty)._replace(lower_bounds=np.array([bound])), np.inf
+    answer = found.answer._replace(lower_bounds=np.array([min(found.bound, found.value)]))
+    wrong = np.where(answer.counterfactuals[0] != reject.x, execution.error, 0.0)
+    return answer, float(query.option.certainty(answer.counterfactuals + offsets(wrong)).min())
 
 
 class _Problem:
@@ -89,8 +91,7 @@ class _Problem:
         self.reject, self.execution, self.x = reject, execution, reject.x
         query, required = reject.query, reject.query.required
         # Constraints are asked of the intended value, acceptance of what comes out.
-        free = required.without(["constraints"])
-        self.accepted = accepted_set(query.option, query.theta, free, query.samples)
+        self.accepted = query.without(["constraints"]).accepted_set()
         targets = range(len(query.option.classes)) if required.target is None else [required.target]
         self.by_class = [self.accepted.with_label(i) for i in targets]
         self.half_spaces = required.half_spaces(query.samples)
@@ -104,16 +105,16 @@ class _Problem:
     def relax(self, node: Node, cutoff: float) -> tuple[float, Floats | None]:
         """Bound the node: by the plain answer, by the smallest step, and by what its errors cost at least."""
         plain = self._nearest(node._replace(errors=np.zeros_like(node.errors)))
-        bound = plain.bounds[0]
+        bound = plain.lower_bounds[0]
         if plain.distances[0] > 0:  # then some feature changes, and by as much as matters
             steps = (self.weights * self.execution.least)[(node.lower != self.x) | (node.upper != self.x)]
             bound = max(bound, steps.min(initial=np.inf))
         if not plain.found[0]:
             return bound, None
         if bound >= cutoff or not node.errors.any():
-            return bound, plain.points[0]
-        firm = self._nearest(node, plain.points[0])
-        point = (firm if firm.found[0] else plain).points[0]
+            return bound, plain.counterfactuals[0]
+        firm = self._nearest(node, plain.counterfactuals[0])
+        point = (firm if firm.found[0] else plain).counterfactuals[0]
         return max(bound, self._least(node, point)), point
 
     def restrict(self, node: Node, relaxed: Floats | None) -> tuple[float, Answers | None]:
@@ -186,7 +187,7 @@ class _Problem:
                     best = answer._replace(cells=np.array([-1]))  # its cell is none of the option's
                 if not nearer or not answer.found[0]:
                     break
-                point = answer.points[0]
+                point = answer.counterfactuals[0]
         assert best is not None
         return best
 
@@ -235,25 +236,12 @@ def offsets(errors: Floats) -> Floats:
     return np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors))) * errors
 
 
-class Everywhere(Certainty):
+class Everywhere(Restricted):
     """A certainty that accepts an input only if it is accepted, with the same label, at all given offsets."""
 
     def __init__(self, option: Certainty, shifts: Floats) -> None:
-        self.option, self.shifts = option, shifts
-        self.name = option.name  # type: ignore[misc]  # that of the certainty, whatever it is
-        self.classes, self.n_features = option.classes, option.n_features
-
-    def certainty(self, X: ArrayLike) -> Floats:
-        """Return the certainty at the input itself, of shape (n,)."""
-        return self.option.certainty(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label at the input itself, of shape (n,)."""
-        return self.option.predict(X)
-
-    def cells(self, theta: float) -> AcceptedSet:
-        """Return the accepted set at the input itself."""
-        return self.option.cells(theta)
+        super().__init__(option)
+        self.shifts = shifts
 
     def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, Mask]:
         """Return the verdicts at the input itself, and whether it is accepted everywhere."""
@@ -265,24 +253,22 @@ class Everywhere(Certainty):
         return verdicts, accepted
 
 
-def why_none(query: Query, execution: Execution, effort: int | None, x: Floats, proven: bool) -> str:
+def why_none(execution: Execution, effort: int | None, query: Query, proven: bool) -> str:
     """Name what makes a change impossible to carry out: dropping it would allow one."""
-    one, required = query._replace(samples=x[None]), query.required
-    reject = Reject(one)
-    if not reject.answers(reject.lower[None], reject.upper[None]).found[0]:
-        return reason_of(query.option, query.theta, required, x, proven)
-    given = {
-        "error": (execution.error.any(), execution._replace(error=np.zeros_like(x))),
-        "least": (execution.least.any(), execution._replace(least=np.zeros_like(x))),
-        "integers": (execution.whole.any(), execution._replace(whole=np.zeros(len(x), dtype=bool))),
-    }
-    words = [name for name, (there, _) in given.items() if there]
-    helpful = [name for name in words if nearest_execution(reject, given[name][1], effort)[0].found[0]]
+
+    def possible(query: Query, execution: Execution) -> bool:
+        return bool(nearest_execution(query, query.accepted_set(), execution, effort)[0].found[0])
+
+    none: dict[str, Any] = {name: np.zeros_like(part) for name, part in execution._asdict().items()}
+    if not possible(query, Execution(**none)):
+        return reason_of(query, proven)
+    required = query.required
+    words = [name for name, part in execution._asdict().items() if part.any()]
+    helpful = [w for w in words if possible(query, execution._replace(**{w: none[w]}))]
     for group in required.groups():
-        other = Reject(one._replace(required=required.without([group])))
-        if nearest_execution(other, execution, effort)[0].found[0]:
-            names = ", ".join(required.names[k] for k in required.features_of(group))
-            helpful.append(f"{group} of {names}" if names else group)
+        if possible(query.without([group]), execution):
+            features = ", ".join(required.names[k] for k in required.features_of(group))
+            helpful.append(f"{group} of {features}" if features else group)
     found = "there is no change" if proven else "no change was found"
     instead = ", or without ".join(helpful) or " and ".join(words)
     return (
@@ -292,11 +278,7 @@ def why_none(query: Query, execution: Execution, effort: int | None, x: Floats, 
 
 
 def amounts(value: Any, name: str, names: list[str]) -> Floats:
-    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping.
-
-    >>> amounts({"age": 2}, "error", ["age", "bmi"])
-    array([2., 0.])
-    """
+    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping."""
     d = len(names)
     given = np.zeros(d)
     if isinstance(value, Mapping):
@@ -305,11 +287,7 @@ def amounts(value: Any, name: str, names: list[str]) -> Floats:
     elif value is not None and dimensions(value) == 0:
         given[:] = check_number(value, name, low=0)
     elif value is not None:
-        if dimensions(value) != 1 or len(value) != d:
-            raise ValueError(
-                f"{name} must be a number, a mapping or have shape ({d},); found {describe(value)}"
-            )
-        given = check_samples(np.asarray(value)[None], d, name=name)[0]
+        given = check_vector(value, d, name)
     if not np.isfinite(given).all() or (given < 0).any():
         raise ValueError(f"{name} must be finite and at least 0; found {given.tolist()}")
     return given

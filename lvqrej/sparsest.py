@@ -22,8 +22,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from lvqrej.cells import AcceptedSet
 from lvqrej.certainty import Certainty
 from lvqrej.counterfactual import Answers, Query, valid_answers
+from lvqrej.validation import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
@@ -40,28 +40,18 @@ _LOOSE = 2e-3
 
 
 class Reject:
-    """One sample and what is asked of its counterfactual: certified answers within any box around it.
+    """A query of one sample and what it accepts: certified answers within any box around the sample.
 
-    Parameters
-    ----------
-    query : Query
-        Of one sample.
-    accepted : AcceptedSet, optional
-        What the query accepts, if that is known already.
-
-    Examples
-    --------
     >>> from lvqrej import PrototypeModel, RelativeSimilarity
-    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
-    >>> reject = Reject(Query.of(option, 0.6, [0.9, 0.0]))
+    >>> query = Query.of(RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"])), 0.6, [0.9, 0.0])
+    >>> reject = Reject(query, query.accepted_set())
     >>> one_each = np.array([[True, False], [False, True]])
     >>> reject.answers(*reject.only(one_each)).distances.round(6), reject.bounds(*reject.only(one_each))[1]
     (array([0.233333,      inf]), np.float64(inf))
     """
 
-    def __init__(self, query: Query, accepted: AcceptedSet | None = None) -> None:
-        self.query, self.x = query, query.samples[0]
-        self.accepted = query.accepted_set() if accepted is None else accepted
+    def __init__(self, query: Query, accepted: AcceptedSet) -> None:
+        self.query, self.accepted, self.x = query, accepted, query.samples[0]
         (self.lower,), (self.upper,) = query.required.box(query.samples)
 
     def only(self, features: Mask, limit: float = np.inf) -> tuple[Floats, Floats]:
@@ -84,9 +74,12 @@ class Reject:
         required = replace(
             query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none
         )
-        within = self.accepted if accepted is None else accepted
-        X = np.repeat(query.samples, len(lower), axis=0)
-        return valid_answers(option or query.option, query.theta, within, required, X)
+        boxes = query._replace(
+            option=option or query.option,
+            required=required,
+            samples=np.repeat(query.samples, len(lower), axis=0),
+        )
+        return valid_answers(boxes, self.accepted if accepted is None else accepted)
 
     def bounds(self, lower: Floats, upper: Floats) -> Floats:
         """Return distances (n,) that no accepted point within boxes (n, d) can beat; infinity if none is."""
@@ -105,6 +98,11 @@ def bounds_within(accepted: AcceptedSet, X: Floats, weights: Floats, lower: Floa
     return bounds
 
 
+def sparsest_answer(query: Query, accepted: AcceptedSet, effort: int) -> tuple[Answers, int]:
+    """Return the nearest answer of the fewest features, and how many have to change at least."""
+    return fewest_changes(Reject(query, accepted), effort)[0]
+
+
 def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tuple[Answers, int]]:
     """Return the nearest answer of the fewest features; with `curve` then of every larger number that helps.
 
@@ -113,7 +111,7 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     `effort` tries the best answer so far is returned, with what is proven.
     """
     nearest = reject.answers(reject.lower[None], reject.upper[None])
-    most = int((nearest.points != reject.x).sum())
+    most = int((nearest.counterfactuals != reject.x).sum())
     if not nearest.found[0] or most == 0:
         return [(nearest, 0)]
     search = _Search(reject, nearest, effort)
@@ -122,8 +120,8 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     while size < most and (curve or not levels):
         former, bound = search.best, search.exclude(size)
         if search.best is not None and search.best is not former:
-            bounds = np.clip(bound or 0.0, nearest.bounds, search.best.distances)
-            levels.append((search.best._replace(bounds=bounds), fewest))
+            bounds = np.clip(bound or 0.0, nearest.lower_bounds, search.best.distances)
+            levels.append((search.best._replace(lower_bounds=bounds), fewest))
         elif search.best is None and fewest == size and bound == search.goal:
             fewest += 1
         if bound is None:
@@ -142,7 +140,9 @@ class _Search:
         x, lower, upper = reject.x, reject.lower, reject.upper
         self.free, self.forced = (lower < x) | (upper > x), (lower > x) | (upper < x)
         # Sets grow best by features that change little in the nearest answer.
-        self.order = np.argsort(np.abs(nearest.points[0] - x) * reject.query.required.weights, kind="stable")
+        self.order = np.argsort(
+            np.abs(nearest.counterfactuals[0] - x) * reject.query.required.weights, kind="stable"
+        )
         self.best: Answers | None = None
         self.goal = FAR * float(nearest.distances[0])  # what is to be undercut
         self.unable: list[tuple[Mask, float]] = []  # features, and a distance that they cannot undercut
@@ -177,7 +177,7 @@ class _Search:
         i = int(found.distances.argmin())
         if found.distances[i] < (1 - _SAME) * goal:
             self.best, self.goal = found.row(i), float(found.distances[i])
-        return np.minimum(found.bounds, goal)
+        return np.minimum(found.lower_bounds, goal)
 
     def _hitting(self, size: int) -> Mask:
         """Return sets (n, d) of this size that hit the complements of all unable sets, if there are any."""

@@ -23,8 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvqrej import validation
-from lvqrej.certainty import Certainty
-from lvqrej.counterfactual import Query, explain
+from lvqrej.certainty import Certainty, check_option
+from lvqrej.counterfactual import Query, explained
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.storage import write_whole
 from lvqrej.validation import Floats, describe, dimensions, feature_names_of
@@ -101,16 +101,14 @@ def explain_stream(
     0    1     a     0.233  0.667  0.0
     1    2     b     0.133  1.333  0.0
     """
-    if not isinstance(option, Certainty):
-        raise ValueError(f"option must be a certainty such as RelativeSimilarity; found {describe(option)}")
+    check_option(option)
     size = int(validation.check_number(rows_per_part, "rows_per_part", low=1, integer=True))
     validation.check_choice(format, "format", tuple(_WRITERS))
-    if not isinstance(folder, (str, PathLike)):
-        raise ValueError(f"folder must be the name of a folder; found {describe(folder)}")
+    home, files = validation.check_path(folder, "folder"), []
     if format == "parquet" and find_spec("pyarrow") is None:
         raise ImportError('format="parquet" needs pyarrow: pip install "lvqrej[scale]", or take format="csv"')
     names, parts = _opened(rows, option, size)
-    none = pd.DataFrame(np.empty((0, option.n_features)), columns=names)
+    none = pd.DataFrame(np.empty((0, option.n_features)), columns=names)  # requirements may speak of names
     query = Query.of(option, theta, none, on_infeasible=on_infeasible, n_jobs=n_jobs, **requirements)
     manifest = {
         "option": f"{type(option).__name__} {joblib.hash(_state(option))}",
@@ -121,7 +119,6 @@ def explain_stream(
         "rows_per_part": size,
         "libraries": {d.name: d.version for d in distributions() if d.name in _LIBRARIES},
     }
-    home, files = Path(folder), []
     there = _settled(home, manifest)
     if progress:
         from tqdm.auto import tqdm
@@ -133,9 +130,7 @@ def explain_stream(
             break
         if there.pop(number, None) is None:
             rejected = np.flatnonzero(~option.accepts(part, query.theta))
-            samples = pd.DataFrame(part[rejected], columns=names)  # requirements may speak of names
-            asked = {"on_infeasible": "skip", "n_jobs": n_jobs, **requirements}
-            result = explain(option, query.theta, samples, **asked)
+            result = explained(query._replace(samples=part[rejected], index=None, skip=True))
             table = _table(result, number * size + rejected, query.skip)
             write_whole(file, partial(_WRITERS[format], table))
         files.append(file)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej.validation import LARGEST, as_floats, check_number, describe, dimensions, shape_of
+from lvqrej.validation import LARGEST, check_number, check_vector, describe, dimensions
 
 
 class OperatingPoint(NamedTuple):
@@ -118,9 +118,8 @@ class AccuracyRejectCurve:
         reject : float, at least 0
             Cost of a rejected sample.
         """
-        largest = LARGEST
-        error = check_number(error, "error", low=0, high=largest)
-        reject = check_number(reject, "reject", low=0, high=largest)
+        error = check_number(error, "error", low=0, high=LARGEST)
+        reject = check_number(reject, "reject", low=0, high=LARGEST)
         scale = max(error, reject) or 1.0  # so that no product overflows
         costs = error / scale * self.n_errors + reject / scale * self.n_rejected
         return self._point(int(np.argmin(costs)))
@@ -160,9 +159,8 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     >>> curve.at_accuracy(0.9)
     OperatingPoint(threshold=0.5, reject_rate=0.6, accuracy=1.0, found=True)
     """
-    r, right = _check_certainty(certainty), _check_correct(correct)
-    if len(r) != len(right):
-        raise ValueError(f"correct must have one entry per certainty ({len(r)}); found {len(right)}")
+    r = check_vector(certainty, None, "certainty")
+    right = _check_correct(correct, len(r))
     values, value_index, counts = np.unique(r, return_inverse=True, return_counts=True)
     errors = np.bincount(value_index, weights=~right, minlength=len(values)).astype(np.int64)
     n_rejected = np.concatenate(([0], np.cumsum(counts)))
@@ -194,20 +192,9 @@ def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp
     return np.array(hull, dtype=np.intp)
 
 
-def _check_certainty(certainty: Any) -> NDArray[np.float64]:
-    r = as_floats(certainty, "certainty", "(n,)")
-    if r.ndim != 1 or len(r) == 0:
-        raise ValueError(f"certainty must have shape (n,) with n at least 1; found shape {r.shape}")
-    valid = np.isfinite(r) & (r < LARGEST)
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise ValueError(f"certainty must be finite, with a number above it; found {r[row]} at row {row}")
-    return r
-
-
-def _check_correct(correct: Any) -> NDArray[np.bool_]:
-    if dimensions(correct) != 1:
-        raise ValueError(f"correct must have shape (n,); found {shape_of(correct)}")
+def _check_correct(correct: Any, n: int) -> NDArray[np.bool_]:
+    if dimensions(correct) != 1 or len(correct) != n:
+        raise ValueError(f"correct must have one entry per certainty ({n}); found {describe(correct)}")
     right = np.asarray(correct)
     if right.dtype != bool and not (right.dtype.kind in "iuf" and np.isin(right, (0, 1)).all()):
         raise ValueError(f"correct must hold booleans (or 0 and 1); found {describe(correct)}")

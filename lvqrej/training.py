@@ -190,16 +190,9 @@ def minimise(
         V = v.reshape(-1, d)
         return V[:m], None if L is None else V[m:]
 
-    latest = np.empty(0)  # SciPy asks for the gradient after the cost, at the same place
-
-    def cost_of(v: Floats) -> float:
-        nonlocal latest
+    def cost_of(v: Floats) -> tuple[float, Floats]:
         cost, gradient = problem.cost_and_gradient(*split(v))
-        latest = gradient.ravel()
-        return cost
-
-    def gradient_of(v: Floats) -> Floats:
-        return latest
+        return cost, gradient.ravel()
 
     callback = None  # calling one takes SciPy longer than an iteration on few samples
     if watch is not None:
@@ -213,7 +206,7 @@ def minimise(
     cost, n_iter, converged = np.inf, 0, False
     while not converged and n_iter < max_iter:
         options["maxiter"] = max_iter - n_iter
-        result = minimize(cost_of, v, jac=gradient_of, method="L-BFGS-B", options=options, callback=callback)
+        result = minimize(cost_of, v, jac=True, method="L-BFGS-B", options=options, callback=callback)
         if not np.isfinite(result.fun):
             raise ValueError(
                 f"the cost of the model must be a number; found {result.fun} after {n_iter + result.nit} "
@@ -249,8 +242,9 @@ class Coordinates:
     @classmethod
     def of(cls, X: Floats, *, whiten: bool, regularization: float = 0.0) -> Coordinates:
         """Return whitened coordinates of `X`, or centred ones in units of its spread if not `whiten`."""
+        if (largest := np.abs(X).max()) > LARGEST_VALUE:
+            raise ValueError(f"X must have values up to {LARGEST_VALUE:g}; found {largest:g}: scale it")
         mean = X.sum(axis=0) / len(X)  # `mean` and `std` of NumPy take twice as long on few samples
-        check_size(X, "X")
         std = np.sqrt(np.square(X - mean).sum(axis=0) / len(X))
         std[std <= LEAST_STD * np.abs(X).max(axis=0)] = 1.0
         d = len(std)
@@ -275,33 +269,12 @@ class Coordinates:
         return Z @ self.inverse + self.mean
 
 
-def check_size(values: Floats, name: str) -> None:
-    """Raise a ValueError if squares of such values overflow, or all vanish."""
-    largest = np.abs(values).max()
-    if largest > LARGEST_VALUE or 0 < largest < 1 / LARGEST_VALUE:
-        raise ValueError(
-            f"{name} must have values up to {LARGEST_VALUE:g}, and not all below {1 / LARGEST_VALUE:g}, as "
-            f"they are squared; found {largest:g} as the largest: scale it"
-        )
-
-
 def class_centres(
     X: Floats, targets: Indices, classes: NDArray[Any], per_class: Any, random_state: Any
 ) -> tuple[Floats, Indices]:
     """Return prototypes (m, d) to start from and their classes (m,), counted from 0.
 
     They are the means of the classes, or the centres of a k-means clustering where there are several.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    targets : array of shape (n,)
-        The class of each sample, counted from 0.
-    classes : array of shape (n_classes,)
-    per_class : int or list of int
-        Number of prototypes of all classes, or of each.
-    random_state : int, RandomState or None
-        For k-means only: setting up a generator takes as long as a quarter of a small training.
     """
     given = [per_class] * len(classes) if dimensions(per_class) == 0 else per_class
     if len(given) != len(classes):
@@ -309,6 +282,7 @@ def class_centres(
             f"prototypes_per_class must have one entry per class ({len(classes)}); found {len(given)}"
         )
     counts = [int(check_number(count, "prototypes_per_class", low=1, integer=True)) for count in given]
+    # Only k-means needs a generator: setting one up takes as long as a quarter of a small training.
     generator = check_random_state(random_state) if max(counts) > 1 else None
     centres = []
     for label, count in enumerate(counts):
@@ -339,9 +313,7 @@ def given_prototypes(given: Any, d: int, classes: NDArray[Any]) -> tuple[Floats,
             f"initial_prototypes must have labels that are the classes of y ({classes.tolist()}), "
             f"each at least once; found {rows[:, -1].tolist()}"
         )
-    prototypes = check_samples(rows[:, :-1], name="initial_prototypes")
-    check_size(prototypes, "initial_prototypes")
-    return prototypes, matches.argmax(axis=1)
+    return check_samples(rows[:, :-1], name="initial_prototypes"), matches.argmax(axis=1)
 
 
 def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> Floats:
@@ -361,7 +333,6 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
             raise ValueError(f"initial_matrix must have initialdim = {k} rows; found {len(start)}")
         if not start.any():
             raise ValueError("initial_matrix must not be zero; found only zeros")
-        check_size(start, "initial_matrix")
         L = start @ space.inverse.T
     elif k == d:
         L = space.inverse.T / space.std[:, None]
@@ -371,12 +342,7 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
 
 
 def cost_weights(given: Any, classes: NDArray[Any]) -> Floats:
-    """Return the weights c listed in `given`, of shape (n_classes, n_classes), 1 if not listed.
-
-    >>> cost_weights([("a", "b", 3.0)], np.array(["a", "b"]))
-    array([[1., 3.],
-           [1., 1.]])
-    """
+    """Return the weights c listed in `given`, of shape (n_classes, n_classes), 1 if not listed."""
     weights = np.ones((len(classes), len(classes)))
     known = classes.tolist()
     if given is not None and not isinstance(given, (list, tuple, np.ndarray)):

@@ -7,7 +7,10 @@ needed to explain a model that is given as arrays: only the functions that use i
 from __future__ import annotations
 
 import math
+import re
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +29,7 @@ def describe(value: Any) -> str:
 
 
 def dimensions(X: Any) -> int | None:
-    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths).
-
-    >>> dimensions([1.0, 2.0]), dimensions([[1.0], [2.0, 3.0]])
-    (1, None)
-    """
+    """Return the number of dimensions of `X`, or None if it is no array (rows of different lengths)."""
     try:
         return np.ndim(X)
     except ValueError:
@@ -38,11 +37,7 @@ def dimensions(X: Any) -> int | None:
 
 
 def shape_of(X: Any) -> str:
-    """Say what shape `X` has, or what it is if it has none.
-
-    >>> shape_of([[1, 2]]), shape_of([[1], [2, 3]])
-    ('shape (1, 2)', '[[1], [2, 3]] of type list')
-    """
+    """Say what shape `X` has, or what it is if it has none."""
     return describe(X) if dimensions(X) is None else f"shape {np.shape(X)}"
 
 
@@ -80,24 +75,21 @@ def check_number(
 
 
 def check_choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the names in `allowed`, or raise a ValueError.
-
-    >>> check_choice("l2", "norm", ("metric", "euclidean"))
-    Traceback (most recent call last):
-    ...
-    ValueError: norm must be one of 'metric', 'euclidean'; found 'l2' of type str
-    """
+    """Return `value` if it is one of the names in `allowed`, or raise a ValueError."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {describe(value)}")
     return value
 
 
-def as_floats(values: Any, name: str, shape: str) -> Floats:
-    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, dates, complex numbers.
+def check_path(path: Any, name: str) -> Path:
+    """Return the name of a file or a folder as a Path, or raise a ValueError."""
+    if not isinstance(path, (str, PathLike)):
+        raise ValueError(f"{name} must be text or a Path; found {describe(path)}")
+    return Path(path)
 
-    >>> as_floats([1, True], "X", "(n,)")
-    array([1., 1.])
-    """
+
+def as_floats(values: Any, name: str, shape: str) -> Floats:
+    """Return numbers as a C-contiguous float64 array, or raise a ValueError: no text, no dates."""
     try:
         array = np.asarray(values)
         # The cast would drop an imaginary part with no more than a warning.
@@ -137,8 +129,19 @@ def check_samples(
     return samples
 
 
+def check_vector(values: Any, length: int | None, name: str) -> Floats:
+    """Return `values` as a new float64 array of shape (length,), not empty if None, or raise a ValueError."""
+    if dimensions(values) != 1 or len(values) != (length or max(len(values), 1)):
+        raise ValueError(f"{name} must have shape ({length or 'n'},); found {describe(values)}")
+    vector = np.array(as_floats(values, name, "(n,)"))
+    if not np.isfinite(vector).all():
+        place = int(np.isfinite(vector).argmin())
+        raise ValueError(f"{name} must be finite; found {vector[place]} at place {place}")
+    return vector
+
+
 def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct labels, sorted, and the place of each label among them, or raise a ValueError.
+    """Return the distinct labels, two or more, sorted, and the place of each label among them.
 
     >>> classes_of(np.array(["b", "a", "b"]), "y")
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
@@ -151,17 +154,13 @@ def classes_of(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[n
         ) from error
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise ValueError(f"{name} must hold labels; found {classes[~np.isfinite(classes)][0]} among them")
+    if len(classes) < 2:
+        raise ValueError(f"{name} must name at least two classes; found one class: {classes.tolist()}")
     return classes, places
 
 
 def check_kinds(y: Any) -> None:
-    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too.
-
-    >>> check_kinds(["a", None])
-    Traceback (most recent call last):
-    ...
-    ValueError: y must name a class for each sample; found none at row 1
-    """
+    """Raise a ValueError if `y` lacks a label, or has text among others, which NumPy would make text, too."""
     if isinstance(y, np.ndarray) and y.dtype.kind in "biuU":
         return
     objects = np.asarray(y, dtype=object)
@@ -176,71 +175,27 @@ def check_kinds(y: Any) -> None:
         raise ValueError(f"y must hold labels of one type; found {', '.join(kinds)}")
 
 
-def check_labels(given: Any, labels: NDArray[Any]) -> None:
-    """Raise a ValueError that names y if the labels, as given and as an array, are none.
-
-    >>> check_labels([0.1, 0.7], np.array([0.1, 0.7]))
-    Traceback (most recent call last):
-    ...
-    ValueError: y must hold labels of classes. Unknown label type: continuous. ...
-    """
-    check_kinds(given)
-    if labels.dtype.kind in "biuU":  # whole numbers and text are labels; scikit-learn's test is slow
-        return
-    from sklearn.utils.multiclass import check_classification_targets
-
-    classes_of(labels, "y")
-    try:
-        check_classification_targets(labels)
-    except ValueError as error:
-        raise ValueError(f"y must hold labels of classes. {error}") from error
-
-
 def validated(estimator: Any, X: Any, **training: Any) -> Any:
     """Return X (n, d) as float64 by scikit-learn's checks, or X and labels with ``y=y``; errors name them."""
-    if "y" in training and are_plain(X, training["y"]):
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
-        return X, training["y"]
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
     try:
         data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
     except (TypeError, ValueError, OverflowError) as error:
-        raise about_argument(error) from error
+        if re.search(r"\b[Xy]\b", str(error)):
+            raise
+        name = "X and y" if "inconsistent numbers of samples" in str(error) else "X"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
     if "y" in training:
-        check_labels(training["y"], data[1])
+        check_kinds(training["y"])
+        try:
+            if data[1].dtype.kind not in "biuU":  # whole numbers and text are labels, and the test is slow
+                check_classification_targets(data[1])
+        except ValueError as error:
+            raise ValueError(f"y must hold labels of classes. {error}") from error
     return data
-
-
-def are_plain(X: Any, y: Any) -> bool:
-    """Tell whether X and y are arrays of finite numbers and of labels: nothing for scikit-learn to do.
-
-    Its checks take as long as a third of a training on a hundred samples.
-
-    >>> are_plain(np.eye(2), np.array(["a", "b"])), are_plain([[1, 2]], ["a"])
-    (True, False)
-    """
-    return (
-        type(X) is type(y) is np.ndarray
-        and (X.dtype == np.float64 and X.flags.c_contiguous and X.ndim == 2 and X.size > 0)
-        and (y.dtype.kind in "biuU" and y.shape == X.shape[:1])
-        and bool(np.isfinite(X).all())
-    )
-
-
-def about_argument(error: Exception) -> Exception:
-    """Return an error of scikit-learn's checks with the argument named, if its message does not name it.
-
-    >>> about_argument(ValueError("Expected 2D array"))
-    ValueError('X: Expected 2D array')
-    """
-    text = str(error)
-    words = text.replace(",", " ").replace(".", " ").replace(":", " ").split()
-    if "X" in words or "y" in words:
-        return error
-    name = "X and y" if "inconsistent numbers of samples" in text else "X"
-    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {text}")
 
 
 def feature_names_of(X: Any) -> list[str] | None:
@@ -252,14 +207,7 @@ def feature_names_of(X: Any) -> list[str] | None:
 
 
 def check_names(X: Any, names: list[str] | None) -> None:
-    """Raise a ValueError if `X` is a data frame with a known feature in another place.
-
-    >>> import pandas as pd
-    >>> check_names(pd.DataFrame([[1, 2]], columns=["v", "u"]), ["u", "v"])
-    Traceback (most recent call last):
-    ...
-    ValueError: X must have its features in the order ['u', 'v']; found ['v', 'u']
-    """
+    """Raise a ValueError if `X` is a data frame with a known feature in another place."""
     found = feature_names_of(X)
     if found is None or names is None or found == names:
         return
@@ -267,30 +215,8 @@ def check_names(X: Any, names: list[str] | None) -> None:
         raise ValueError(f"X must have its features in the order {names}; found {found}")
 
 
-def one_row(X: Any, names: Any = None) -> Any:
-    """Return one sample (d,), an array or a Series, as a table of one row, with names if they are known.
-
-    A Series keeps its own names, so that they can be checked.
-    """
-    if names is None:
-        return np.asarray(X)[None]
-    if hasattr(X, "to_frame"):
-        return X.to_frame().T
-    row = np.asarray(X)[None]
-    if row.shape[1] != len(names):
-        raise ValueError(f"X must have {len(names)} features; found {row.shape[1]}")
-    import pandas as pd
-
-    return pd.DataFrame(row, columns=names)
-
-
 def like(X: Any, values: NDArray[Any], name: Any = None, columns: Any = None) -> Any:
-    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame.
-
-    >>> import pandas as pd
-    >>> like(pd.DataFrame([[1], [2]], index=["a", "b"]), np.array([3, 4])).to_dict()
-    {'a': 3, 'b': 4}
-    """
+    """Return values (n,) or (n, k) as a Series or a data frame with the index of X, if X is a data frame."""
     if not hasattr(X, "iloc"):
         return values
     import pandas as pd

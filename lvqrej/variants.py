@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lvqrej.cells import AcceptedSet
-from lvqrej.counterfactual import Answers, Query, explain, joined, valid_answers
-from lvqrej.explanation import Explanation
+from lvqrej.counterfactual import Answers, Query, explained, joined, valid_answers
 from lvqrej.plausible import Plausible
 from lvqrej.robust import Execution, nearest_execution, why_none
-from lvqrej.sparsest import Reject, fewest_changes
+from lvqrej.sparsest import Reject, fewest_changes, sparsest_answer
 from lvqrej.validation import check_choice, check_number
 
 __all__ = ["Plausible", "plausible", "robust", "several", "sparsest", "trade_off"]
@@ -35,14 +34,12 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     effort : int
         Number of sets of features tried, per sample; sizes of which all sets are tried at once count as one.
         If it runs out, `fewest` and `lower_bound` say what is proven; the answer never changes more features
         than that of `explain`.
-    **options
-        Those of `explain`.
 
     Returns
     -------
@@ -52,7 +49,7 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> near = explain(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
     >>> few = sparsest(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
@@ -62,14 +59,10 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
     query = Query.of(option, theta, X, **options)
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
-    answers, fewest = _each(query, accepted, partial(_sparsest, effort=tries))
+    answers, fewest = _each(query, partial(sparsest_answer, accepted=accepted, effort=tries))
     scopes = _counted(query, answers)
     result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
     return result[0] if query.single else result
-
-
-def _sparsest(query: Query, accepted: AcceptedSet, effort: int) -> tuple[Answers, int]:
-    return fewest_changes(Reject(query, accepted), effort)[0]
 
 
 def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **options: Any) -> Any:
@@ -79,13 +72,11 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
     Parameters
     ----------
-    option, theta
+    option, theta, **options
         As in `explain`.
     x : array-like of shape (d,)
     effort : int
         Number of sets of features tried, as in `sparsest`.
-    **options
-        Those of `explain`.
 
     Returns
     -------
@@ -94,7 +85,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> curve = trade_off(option, 0.3, [2, 1.5], bounds={0: (1, 3)})
     >>> curve.counts, curve.distances.round(3)
@@ -111,7 +102,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
 def _counted(query: Query, answers: Answers) -> list[str]:
     """Say of how many features each answer is."""
-    numbers = (answers.points != query.samples).sum(axis=1)
+    numbers = (answers.counterfactuals != query.samples).sum(axis=1)
     return [f" of {n} feature{'s' if n > 1 else ''}" for n in numbers]
 
 
@@ -129,7 +120,7 @@ def several(
 
     Parameters
     ----------
-    option, theta
+    option, theta, **options
         As in `explain`.
     x : array-like of shape (d,)
     k : int
@@ -137,11 +128,9 @@ def several(
     differ : {"features", "classes"}
         "features": each answer leaves unchanged at least `apart` of the features any earlier one changes
         (all, if those are fewer), and is the nearest such answer. "classes": the nearest answer of each
-        class, nearest class first.
+        class, nearest class first; it takes no `target`.
     apart : int
         With the number of features as `apart` no two answers have a feature in common.
-    **options
-        Those of `explain`; no `target` with "classes".
 
     Returns
     -------
@@ -150,7 +139,7 @@ def several(
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> option = DecisionDistance(PrototypeModel([[0, 0], [4, 3]], ["a", "b"]))
     >>> [why.changed for why in several(option, 0.3, [2, 1.5])]
     [[0], [1]]
@@ -177,11 +166,11 @@ def _one_per_class(query: Query, accepted: AcceptedSet) -> list[Answers]:
     """Return the nearest answer of each class that has one, nearest class first."""
     answers = []
     for label in range(len(query.option.classes)):
-        of_class, required = accepted.with_label(label), replace(query.required, target=label)
-        answer = valid_answers(query.option, query.theta, of_class, required, query.samples)
+        of_class = query._replace(required=replace(query.required, target=label))
+        answer = valid_answers(of_class, accepted.with_label(label))
         answers.append(answer._replace(cells=np.array([-1])))  # it is none of all classes' cells
     found = sorted((one for one in answers if one.found[0]), key=lambda one: float(one.distances[0]))
-    return found or [min(answers, key=lambda one: float(one.bounds[0]))]
+    return found or [min(answers, key=lambda one: float(one.lower_bounds[0]))]
 
 
 def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
@@ -201,7 +190,7 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
         if fresh:
             may_change = np.array([~np.isin(np.arange(len(reject.x)), list(kept)) for kept in fresh])
             answers = reject.answers(*reject.only(may_change))
-            unknown = min(unknown, answers.bounds[~answers.found].min(initial=np.inf))
+            unknown = min(unknown, answers.lower_bounds[~answers.found].min(initial=np.inf))
             for i in np.flatnonzero(answers.found):
                 entry = float(answers.distances[i]), next(order), fresh[i], answers.row(int(i))
                 heapq.heappush(heap, entry)
@@ -214,15 +203,15 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
             features & changed for features in former if len(features - changed) < min(apart, len(features))
         ]
         if not repeats:
-            bounds = [answer.bounds[0], unknown, *(item[3].bounds[0] for item in heap)]
-            chosen.append(answer._replace(bounds=np.array([min(bounds)])))
+            bounds = [answer.lower_bounds[0], unknown, *(item[3].lower_bounds[0] for item in heap)]
+            chosen.append(answer._replace(lower_bounds=np.array([min(bounds)])))
             repeats = [changed]
         nodes = [kept | {feature} for feature in repeats[0]]
     return chosen
 
 
 def _changed(reject: Reject, answer: Answers) -> frozenset[int]:
-    return frozenset(np.flatnonzero(answer.points[0] != reject.x).tolist())
+    return frozenset(np.flatnonzero(answer.counterfactuals[0] != reject.x).tolist())
 
 
 def robust(
@@ -239,11 +228,12 @@ def robust(
     """Explain by changes that can be carried out: with errors, by steps that matter, in whole numbers.
 
     min sum_k w_k |delta_k| s.t. x + delta + e is accepted as one class for all errors |e_k| <= error_k of the
-    changed features; delta_k = 0 or |delta_k| >= least_k; x_k + delta_k integer where asked.
+    changed features; delta_k = 0 or |delta_k| >= least_k; x_k + delta_k integer where asked. Bounds and the
+    like are asked of the intended value, acceptance of all that errors make of it.
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     error : float, array-like of shape (d,) or mapping of feature to float, optional
         How far a changed feature may end up from what was intended. Features that stay as they are have none.
@@ -254,8 +244,6 @@ def robust(
     effort : int, optional
         Number of relaxations solved, per sample; 60 if None, 8 if each is itself a branch and bound (three or
         more probabilities). If it runs out, `lower_bound` says what is proven.
-    **options
-        Those of `explain`. They are asked of the intended value, acceptance of all that errors make of it.
 
     Returns
     -------
@@ -265,7 +253,7 @@ def robust(
 
     Examples
     --------
-    >>> from lvqrej import PrototypeModel, RelativeSimilarity
+    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
     >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [20, 0]], ["a", "b"]))
     >>> round(explain(option, 0.6, [9, 0]).distance, 4)
     2.3333
@@ -279,25 +267,21 @@ def robust(
     """
     query = Query.of(option, theta, X, **options)
     execution = Execution.of(error, least, integers, query.required.names)
-    given = query.samples[:, execution.whole]
+    given = query.samples[:, execution.integers]
     if (given != np.round(given)).any():
         raise ValueError(
             f"X must hold whole numbers in the features of integers; found {given[given % 1 != 0][0]}"
         )
     tries = None if effort is None else int(check_number(effort, "effort", low=1, integer=True))
     accepted = query.accepted_set()
-    answers, worst = _each(query, accepted, partial(_robust, execution=execution, effort=tries))
+    answers, worst = _each(
+        query, partial(nearest_execution, accepted=accepted, execution=execution, effort=tries)
+    )
     result = query.result(
-        answers, accepted, partial(why_none, query, execution, tries),
+        answers, accepted, partial(why_none, execution, tries),
         scopes=[" that can be carried out so"] * len(worst), worst_certainties=np.array(worst),
     )  # fmt: skip
     return result[0] if query.single else result
-
-
-def _robust(
-    query: Query, accepted: AcceptedSet, execution: Execution, effort: int | None
-) -> tuple[Answers, float]:
-    return nearest_execution(Reject(query, accepted), execution, effort)
 
 
 def plausible(
@@ -316,7 +300,7 @@ def plausible(
 
     Parameters
     ----------
-    option, theta, X
+    option, theta, X, **options
         As in `explain`.
     data : array-like of shape (n, d)
         Training samples.
@@ -324,8 +308,6 @@ def plausible(
         Their classes.
     level : float
         The share of each class that its region, an ellipsoid, holds.
-    **options
-        Those of `explain`.
 
     Returns
     -------
@@ -333,7 +315,7 @@ def plausible(
 
     Examples
     --------
-    >>> from lvqrej import DecisionDistance, PrototypeModel
+    >>> from lvqrej import DecisionDistance, PrototypeModel, explain
     >>> data, labels = [[0, 0], [0, 1], [1, 1], [3, 0], [4, 1], [4, 0]], ["a", "a", "a", "b", "b", "b"]
     >>> option = DecisionDistance(PrototypeModel([[0.3, 0.7], [3.7, 0.3]], ["a", "b"]))
     >>> explain(option, 0.3, [2, 3]).counterfactual.round(2)
@@ -341,11 +323,9 @@ def plausible(
     >>> plausible(option, 0.3, [2, 3], data=data, labels=labels, level=1).counterfactual.round(2)
     array([1.06, 1.29])
     """
-    result = explain(Plausible(option, data, labels, level), theta, X, **options)
-    scope = [" among the training data"]
-    if isinstance(result, Explanation):
-        return replace(result.batch, scopes=scope)[0]
-    return replace(result, scopes=scope * len(result))
+    query = Query.of(Plausible(option, data, labels, level), theta, X, **options)
+    result = replace(explained(query), scopes=[" among the training data"] * len(query.samples))
+    return result[0] if query.single else result
 
 
 def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) -> Query:
@@ -356,11 +336,9 @@ def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) ->
     return query
 
 
-def _each(
-    query: Query, accepted: AcceptedSet, solve: Callable[..., tuple[Answers, Any]]
-) -> tuple[Answers, list[Any]]:
+def _each(query: Query, solve: Callable[[Query], tuple[Answers, Any]]) -> tuple[Answers, list[Any]]:
     """Answer every sample, in this process or in several; return what else was found with each."""
-    tasks = [(query._replace(samples=x[None], index=None), accepted) for x in query.samples]
-    solved = list(query.each(solve, tasks, "sample"))
-    none = valid_answers(query.option, query.theta, accepted, query.required, query.samples[:0])
-    return joined([none, *(answer for answer, _ in solved)], len(tasks)), [other for _, other in solved]
+    if len(query.samples) == 0:
+        return valid_answers(query, query.accepted_set()), []
+    solved = list(query.each(solve))
+    return joined((answer for answer, _ in solved), len(solved)), [other for _, other in solved]

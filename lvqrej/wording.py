@@ -9,7 +9,8 @@ resort is to show all digits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from html import escape
 from math import ceil, floor, isfinite, log10
@@ -41,14 +42,7 @@ FORMAT = 1
 
 
 def shown_counterfactual(why: Any) -> Floats:
-    """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class.
-
-    >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
-    >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
-    >>> why = explain(option, 0.6, [0.9, 0.0])
-    >>> why.counterfactual.tolist()[0] < 0.6667, shown_counterfactual(why)
-    (True, array([0.666, 0.   ]))
-    """
+    """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class."""
     for digits in range(FEWEST, ALL):
         point = why.counterfactual.copy()
         for k in why.changed:
@@ -62,11 +56,7 @@ def shown_counterfactual(why: Any) -> Floats:
 
 
 def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
-    """Return the value with at most so many decimals (at least 0); itself if it has no more.
-
-    >>> rounded(879.72, 0, ROUND_FLOOR), rounded(0.125, 7)
-    (879.0, 0.125)
-    """
+    """Return the value with at most so many decimals (at least 0); itself if it has no more."""
     exact = Decimal(repr(float(value)))
     decimals = max(decimals, 0)
     if -int(exact.as_tuple().exponent) <= decimals:
@@ -75,11 +65,7 @@ def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
 
 
 def number(value: float) -> str:
-    """Return the shortest text that stands for this number and no other.
-
-    >>> number(880.0), number(0.1), number(1e-9)
-    ('880', '0.1', '1e-09')
-    """
+    """Return the shortest text that stands for this number and no other."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -107,22 +93,17 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
     >>> shown_certainties(0.12345, 0.3511, 0.351), shown_certainties(0.349, 0.3497, 0.3496)
     (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
     """
-    for digits in range(2, ALL):
+    for digits in range(2, ALL + 1):
         texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
         shown = float(texts[2])
-        if theta < 1 <= shown:
-            continue
-        if (before >= theta or float(texts[0]) < shown) and (after >= theta or float(texts[1]) < shown):
-            return texts
-    return f"{before:.17g}", f"{after:.17g}", f"{theta:.17g}"
+        told = all(r >= theta or float(text) < shown for r, text in zip((before, after), texts, strict=False))
+        if told and not theta < 1 <= shown:
+            break
+    return texts
 
 
 def percent_up(share: float) -> str:
-    """Return a share as per cent with two digits, rounded up.
-
-    >>> percent_up(0.0321), percent_up(1.2e-6), percent_up(1.0)
-    ('3.3 %', '0.00012 %', '100 %')
-    """
+    """Return a share as per cent with two digits, rounded up."""
     value = 100 * share
     if value <= 0:
         return "0 %"
@@ -152,37 +133,25 @@ def sentence(why: Any) -> str:
     return _sentence(why, before_and_after(why))
 
 
-def _sentence(
-    why: Any, shown: list[Shown], plain: Callable[[str], str] = str, stressed: Callable[[str], str] = str
-) -> str:
-    """Return the sentence with `stressed` applied to class and features, `plain` to other texts."""
+def _sentence(why: Any, shown: list[Shown]) -> str:
     before, _, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    certainty, label = f"{plain(why.certainty_name)} {before}", stressed(str(why.label))
+    certainty, label = f"{why.certainty_name} {before}", why.label
     if why.path == "accepted":
         return f"accepted as {label}: {certainty} reaches {theta}"
     if why.certainty_before < why.theta:
         verdict = f"rejected: {certainty} below {theta}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
-    changes = [
-        f"{stressed(why.feature_names[k])} were {after} instead of {before}" for k, before, after in shown
-    ]
+    changes = [f"{why.feature_names[k]} were {after} instead of {before}" for k, before, after in shown]
     if len(changes) > NAMED:
         rest = len(changes) - NAMED + 1
         changes = [*changes[: NAMED - 1], f"{rest} other features changed by less"]
     listed = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
-    return f"{verdict}; it would be accepted as {label} if {listed}; {plain(proof(why))}"
+    return f"{verdict}; it would be accepted as {label} if {listed}; {proof(why)}"
 
 
 def proof(why: Any) -> str:
-    """Say what is proven: how far from the smallest change this one can be at most.
-
-    >>> from types import SimpleNamespace
-    >>> proof(SimpleNamespace(gap=0.0, scope="", fewest=None))
-    'no smaller change suffices'
-    >>> proof(SimpleNamespace(gap=0.0321, scope=" of two features", fewest=2, changed=[0, 3]))
-    'a change of two features at most 3.3 % smaller might suffice, and none of fewer features at all'
-    """
+    """Say what is proven: how far from the smallest change this one can be at most."""
     if why.gap <= NO_GAP:
         text = f"no smaller change{why.scope} suffices"
     else:
@@ -258,7 +227,7 @@ def record(why: Any) -> dict[str, Any]:
         "sample": why.sample.tolist(),
         "counterfactual": why.counterfactual.tolist(),
         "changes": changes,
-        "cause": None if why.cause is None else {k: _plain(v) for k, v in why.cause.as_dict().items()},
+        "cause": None if why.cause is None else {k: _plain(v) for k, v in asdict(why.cause).items()},
     }
 
 
@@ -298,7 +267,7 @@ def to_html(why: Any) -> str:
 
 def _page_of_one(why: Any) -> str:
     shown = before_and_after(why)
-    said = _sentence(why, shown, escape, lambda text: f"<em>{escape(text)}</em>")
+    said = escape(_sentence(why, shown))
     page = f"<p>{said[0].upper()}{said[1:]}.</p>{_gauge(why)}"
     if why.path != "accepted":
         shares = why.costs / why.distance

@@ -22,8 +22,7 @@ Y = np.repeat(["a", "b", "c"], 50)
 
 
 def causes(usual, option, theta, samples, level=0.99):
-    verdicts, accepted = option.verdicts(samples), option.accepts(samples, theta)
-    return usual.causes(verdicts, accepted, option.classes, option.sees_unfamiliarity, level)
+    return usual.causes(option, *option.judged(samples, theta), level)
 
 
 def one_cause(option, theta, x, level=0.99):

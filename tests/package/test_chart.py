@@ -76,9 +76,9 @@ def test_chart_of_what_is_accepted():
     ("arguments", "words"),
     [
         ({"units": ["mm"]}, "units must map features to text"),
-        ({"units": {"size": "mm"}}, "units must name features"),
-        ({"units": {7: "mm"}}, "units must name features"),
-        ({"units": {0: 1}}, "units must map features to text; found 1"),
+        ({"units": {"size": "mm"}}, "units must hold names of features"),
+        ({"units": {7: "mm"}}, "units must hold names of features"),
+        ({"units": {0: 1}}, r"units must map features to text; found \{0: 1\}"),
         ({"most": 0}, "most must be at least 1"),
         ({"most": 2.5}, "most must be an integer"),
     ],

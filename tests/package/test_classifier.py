@@ -198,7 +198,7 @@ def test_one_sample_as_series_array_or_list(fitted, wine):
 
 def test_names_of_one_sample_are_checked(fitted, wine):
     x = wine[0].iloc[0]
-    with pytest.raises(ValueError, match="X: The feature names should match"):
+    with pytest.raises(ValueError, match=r"X must have the features \[.*\], in this order; found"):
         fitted.explain(x[::-1])
     with pytest.raises(ValueError, match="X must have 4 features; found 2"):
         fitted.explain([1.0, 2.0])

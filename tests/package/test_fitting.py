@@ -151,13 +151,13 @@ def test_given_reject_labels():
     for classes, given_label, words in (
         (np.array([0, 1]), 1, "must not be a class"),
         (np.array(["a", "reject"]), None, "must not be a class"),
-        (np.array([0, 1]), "reject", "must be an integer"),
-        (np.array([0, 1]), True, "must be an integer"),
-        (np.array([0, 1]), 0.5, "must be an integer"),
-        (np.array([0, 1], dtype=np.uint8), -1, "must be an integer of type uint8"),
-        (np.array([0.0, 1.0]), np.nan, "must be a finite number"),
-        (np.array(["a", "b"]), 7, "must be text"),
-        (np.array(["a", "b"], dtype=object), ["x"], "must be a single label"),
+        (np.array([0, 1]), "reject", "must be one label of type int64"),
+        (np.array([0, 1]), True, "must be one label of type int64"),
+        (np.array([0, 1]), 0.5, "must be one label of type int64"),
+        (np.array([0, 1], dtype=np.uint8), -1, "must be one label of type uint8"),
+        (np.array([0.0, 1.0]), np.nan, "must be one label of type float64"),
+        (np.array(["a", "b"]), 7, "must be one label of type str"),
+        (np.array(["a", "b"], dtype=object), ["x"], "must be one label of type object"),
     ):
         with pytest.raises(ValueError, match=f"reject_label {words}"):
             label_of_reject(classes, given_label)

@@ -315,7 +315,7 @@ def test_unfitted_scaler_before_a_fitted_model_says_so(wine):
         ((P, [[1], [1, 2], [1], [1]]), "labels must have one entry per prototype"),
         ((P, [0, 1, 1, np.nan]), "labels must hold labels; found nan"),
         (GLVQ, "x must be a PrototypeModel, a fitted LVQ estimator"),
-        (Pipeline([]), "found a pipeline without steps"),
+        (Pipeline([]), r"x must end in an LVQ model; found Pipeline\(steps=\[\]\)"),
     ],
 )
 def test_what_cannot_be_wrapped_is_named(x, message):
@@ -351,7 +351,7 @@ def test_steps_of_pipelines_inside_are_found_and_only_passthrough_is_no_model():
     inner = make_pipeline("passthrough", StandardScaler())
     assert [name for name, _ in opened(make_pipeline(inner, None, GLVQ()))] == ["standardscaler", "glvq"]
     assert [name for name, _ in opened(GLVQ())] == ["estimator"]
-    with pytest.raises(ValueError, match="found 'passthrough' of type str"):
+    with pytest.raises(ValueError, match="x must end in an LVQ model; found Pipeline"):
         PrototypeModel.of(make_pipeline("passthrough"))
 
 

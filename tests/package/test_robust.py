@@ -168,7 +168,7 @@ def test_what_cannot_be_carried_out_names_the_culprit():
     [
         ({"error": -1}, "error must be at least 0"),
         ({"error": {"size": 1}}, "error must hold names of features"),
-        ({"error": [1.0]}, r"error must be a number, a mapping or have shape \(2,\)"),
+        ({"error": [1.0]}, r"error must have shape \(2,\)"),
         ({"error": [1.0, -1.0]}, "error must be finite and at least 0"),
         ({"error": np.inf}, "error must be finite and at least 0"),
         ({"least": "much"}, "least must be a number"),

@@ -134,7 +134,7 @@ def test_other_files_are_told_apart(tmp_path):
         load(tmp_path / "nothing")
     with pytest.raises(IsADirectoryError):
         load(tmp_path)
-    with pytest.raises(ValueError, match="path must be the name of a file"):
+    with pytest.raises(ValueError, match="path must be text or a Path"):
         load(3)
 
 
@@ -277,7 +277,7 @@ def test_what_cannot_be_stored_is_named(tmp_path):
     odd.option_.model.labels = np.array([(0,), None, 2], dtype=object)
     with pytest.raises(StorageError, match="labels cannot be stored without pickle; found array"):
         odd.save(path)
-    with pytest.raises(ValueError, match="path must be the name of a file"):
+    with pytest.raises(ValueError, match="path must be text or a Path"):
         odd.save(None)
     assert not path.exists()
 

@@ -303,7 +303,7 @@ def test_requirements_may_name_the_columns_of_the_rows(tmp_path):
             },
             "rows from 1 on must have the columns",
         ),
-        ({"folder": 3}, "folder must be the name of a folder"),
+        ({"folder": 3}, "folder must be text or a Path"),
         ({"rows_per_part": 0}, "rows_per_part must be at least 1"),
         ({"format": "xlsx"}, "format must be one of 'parquet', 'csv'"),
         ({"on_infeasible": "ignore"}, "on_infeasible must be one of"),
