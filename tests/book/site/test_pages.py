@@ -55,7 +55,6 @@ def test_accessible(page, aspect, studied):
 
 def test_folded_code_that_scrolls_is_a_tab_stop_once_it_is_opened(context, address):
     page = context.new_page()
-    page.set_viewport_size(PHONE)
     page.goto(address + "notebooks/09-explain-your-own-rejects.html")
     before = page.evaluate(TAB_STOPS)
     page.evaluate(UNFOLD)
