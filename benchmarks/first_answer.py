@@ -2,9 +2,9 @@
 
 Run as ``python benchmarks/first_answer.py``; writes book/results/benchmark_first_answer.csv. An environment
 is made with ``pip install .`` alone, then README's example runs as a script: in a process of its own, five
-times, the first of them right after the installation. ``--before REVISION`` measures an older state of the
-repository in the same way and adds it to the table; a first edition compiled its loops in the first of
-these runs.
+times, the first of them right after the installation. Times are of the processor, so that other load hardly
+counts. ``--before REVISION`` measures an older state of the repository in the same way, otherwise the table
+keeps what it has of one; the first edition compiled its loops in the first of these runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from pathlib import Path
 
@@ -30,12 +29,12 @@ PARTS = {"import": "import GMLVQ", "fit": ".fit(X, y)", "explain": "print(why)"}
 
 
 def script() -> str:
-    """Return README's example with the time after each part, since the process was started."""
+    """Return README's example with the seconds of the processor after each part, since Python was started."""
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
-    lines = ["import json, os, time", "times, begin = {}, float(os.environ['BEGIN'])"]
+    lines = ["import json, time", "times = {}"]
     for line in example[1].splitlines():
         lines.append(line)
-        lines += [f"times[{name!r}] = time.time() - begin" for name, end in PARTS.items() if end in line]
+        lines += [f"times[{name!r}] = time.process_time()" for name, end in PARTS.items() if end in line]
     return "\n".join([*lines, "print(json.dumps(times))"])
 
 
@@ -59,7 +58,7 @@ def measured(source: Path, edition: str) -> list[dict[str, object]]:
         file.write_text(script(), encoding="utf-8")
         for run in range(RUNS):
             clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-            environment = clean | {"OMP_NUM_THREADS": "1", "BEGIN": repr(time.time())}
+            environment = clean | {"OMP_NUM_THREADS": "1"}
             done = subprocess.run(
                 [python, file], check=True, capture_output=True, text=True, cwd=folder, env=environment
             )
@@ -79,12 +78,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--before", help="a revision to measure as well")
     before = parser.parse_args().before
-    rows = []
+    table = pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame({"edition": []})
+    rows = table[table["edition"] == "before"].to_dict("records")
     if before:
         with tempfile.TemporaryDirectory() as folder:
             archive = subprocess.run(["git", "archive", before], cwd=ROOT, check=True, capture_output=True)
             subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-            rows += measured(Path(folder), "before")
+            rows = measured(Path(folder), "before")
     rows += measured(ROOT, "now")
     pd.DataFrame(rows).round(3).to_csv(RESULTS, index=False, lineterminator="\n")
 

@@ -240,6 +240,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", publish_figures)
     app.connect("build-finished", remove_gone_pages)
     app.add_css_file("lvqrej.css")
+    app.add_js_file("tab-stops.js", loading_method="defer")
     app.add_directive("versions", VersionTable)
     app.add_directive("checks", CheckTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,9 +4,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from pages import CONFIG, FRONT, SITE, soup
-from visit import PHONE, SCHEMES, Visit, open_page, untypeset, weight
+from visit import NEXT_FRAME, PHONE, SCHEMES, UNFOLD, Visit, open_page, untypeset, weight
 
 MEGABYTE = 1e6
+# Code that scrolls, and whether the keyboard can get at it.
+TAB_STOPS = """() => [...document.querySelectorAll('pre')]
+  .filter(code => code.scrollWidth > code.clientWidth).map(code => code.tabIndex === 0)"""
 
 
 def test_loads_without_error_below_a_sub_path(page, studied):
@@ -48,6 +51,18 @@ def test_readable(page, scheme, studied):
 @pytest.mark.parametrize("aspect", ["structure", *SCHEMES])
 def test_accessible(page, aspect, studied):
     assert studied(page).violations[aspect] == []
+
+
+def test_folded_code_that_scrolls_is_a_tab_stop_once_it_is_opened(context, address):
+    page = context.new_page()
+    page.goto(address + "notebooks/09-explain-your-own-rejects.html")
+    before = page.evaluate(TAB_STOPS)
+    page.evaluate(UNFOLD)
+    page.evaluate(NEXT_FRAME)
+    after = page.evaluate(TAB_STOPS)
+    page.close()
+    assert len(after) > len(before)
+    assert all(after)
 
 
 def test_weighs_at_most_two_megabytes(page, studied):

@@ -24,6 +24,9 @@ COLOURS = {**BRIEF, "runOnly": ["color-contrast"]}
 SAMPLES = {"include": [["[data-sample]"]]}
 STILL = "* { transition: none !important; animation: none !important; }"
 
+# When the second frame begins, all that the first one asked for is done: what watches sizes has been told.
+NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
 # Folded solutions and code are content too.
 UNFOLD = """() => {
   document.querySelectorAll('details').forEach(part => { part.open = true; });
@@ -145,7 +148,9 @@ def untypeset(page):
 def glance(context, url):
     """Visit a page only to see whether it loads whole."""
     visit = Visit()
-    open_page(context, url, visit).close()
+    page = open_page(context, url, visit)
+    page.wait_for_load_state("networkidle")  # a font that is still on its way would count as lost
+    page.close()
     return visit
 
 
@@ -163,6 +168,7 @@ def study(context, url):
         _switch(page, scheme)
         visit.contrast[scheme] = page.evaluate(CONTRAST)
     page.evaluate(FLATTEN)
+    page.evaluate(NEXT_FRAME)
     visit.violations["structure"] = _serious(Axe().run(page, options=STRUCTURE).response)
     for scheme in SCHEMES:
         _switch(page, scheme)
