@@ -47,6 +47,10 @@ WIDTH, PATIENCE = 4, 20
 MOST_FEATURES = 8
 #: At most so many combinations of prototypes are listed before anything is known of them.
 FEW_TARGETS = 16
+#: With more features than this, a program starts with those that matter.
+FEW_FEATURES = 16
+FARTHER = float(__import__('os').environ.get('FARTHER','1.1'))
+MIX = float(__import__("os").environ.get("MIX","0.5"))
 #: Where a box is divided to see what a certificate covers, from its centre (0) to its ends (1).
 PARTS = np.concatenate([[0.0], np.geomspace(0.005, 1.0, 20)])
 
@@ -233,6 +237,7 @@ class Inequality(NamedTuple):
     tau: Floats  # (N, J + 1)
     dq: Floats  # (N, J, d) by level
     dtau: Floats  # (N, J)
+    floor: Floats  # (N, J) what dtau is at least, whatever the change
     size_q: Floats  # (N, J + 1, d) of the terms that were summed
     size_tau: Floats  # (N, J + 1)
 
@@ -242,6 +247,12 @@ class Inequality(NamedTuple):
         q[:, :-1] += levels[..., None] * self.dq
         tau[:, :-1] += levels * self.dtau
         return q, tau
+
+    def above(self, low: Floats) -> Inequality:
+        """Return what holds for all levels from `low` on: the q of these, as l S >= low S + (l - low) floor."""
+        q, tau = self.at(low)
+        tau[:, :-1] -= low * self.floor
+        return self._replace(q=q, tau=tau, dq=0 * self.dq, dtau=self.floor)
 
 
 def inequality(
@@ -276,6 +287,7 @@ def inequality(
         _joined((lam * (start - rows.D)).sum(axis=2), (more * (g - bent)).sum(axis=1)),
         -np.einsum("njq,njqd->njd", lam, tangent),
         (lam * base).sum(axis=2),
+        (lam * np.where(curved, rows.lowest, base)).sum(axis=2),
         _joined(size_q, np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
         _joined(size_tau, (more * (view.size[sample] + bent)).sum(axis=1)),
     )
@@ -364,6 +376,39 @@ def _reliefs(q: Floats, lo: Floats, hi: Floats, t: Floats) -> tuple[Floats, Floa
     return nu, (nu * np.where(nu > 0, room, 0.0)).sum(axis=1)
 
 
+# Programs
+
+
+def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
+    """Project onto a cell: whether there is a point, the change and the multipliers.
+
+    With many features it looks at those that matter and at those that change in `hint`, then takes in others
+    as the multipliers ask for. If there is no point, the multipliers are a ray that proves it, and the change
+    is where their sum of constraints is least.
+    """
+    moves, d = (program.lo < 0) | (program.hi > 0), len(program.lo)
+    rate, work = np.where(moves, np.abs(program.q).max(axis=0, initial=0.0), 0.0), moves & (hint != 0)
+    while True:
+        work |= moves & (rate > 0) & (rate >= np.sort(rate)[-min(FEW_FEATURES, d)])
+        frames = {id(M): np.linalg.qr(M[:, work]) for M in program.M}
+        found = cone_projection(program._replace(
+            M=[frames[id(M)].R for M in program.M],
+            A=[frames[id(M)].Q.T @ A for M, A in zip(program.M, program.A, strict=True)],
+            q=program.q[:, work], q_size=program.q_size[:, work], lo=program.lo[work], hi=program.hi[work],
+        ))  # fmt: skip
+        beta, lam, solved = np.zeros(d), found.multipliers, found.status == SOLVED
+        beta[work] = found.beta
+        if not solved:
+            H = sum(2 * a * s * M.T @ M for a, s, M in zip(lam, program.s, program.M, strict=True))
+            H = np.zeros((d, d)) + H
+            least = np.linalg.lstsq(H[np.ix_(work, work)], (lam @ program.q)[work], rcond=1e-12)[0]
+            beta[work] = np.clip(least, program.lo[work], program.hi[work])
+        q = lam @ program.gradients(program.images(beta))
+        rate = np.where(~work & np.where(q > 0, program.hi > 0, program.lo < 0), np.abs(q), 0.0)
+        if not (rate > (1 + 1e-3 if solved else 0.0)).any():
+            return solved, beta, lam
+
+
 # The search
 
 
@@ -383,6 +428,11 @@ class Node(NamedTuple):
     proof: Proof | None = None
     fresh: bool = False
     tried: Proof | None = None
+
+    @property
+    def promise(self) -> float:
+        """How far away an answer of the node is thought to be: as the point of its proof."""
+        return self.bound if self.proof is None else max(self.bound, float(np.abs(self.proof.point).sum()))
 
     @property
     def key(self) -> tuple[int, int, tuple[int, ...]]:
@@ -571,7 +621,7 @@ class Search:
         nodes, rest, many = [], [], np.zeros(len(self.value), dtype=int)
         limit = np.where(self.value < np.inf, self.effort, min(self.effort, PATIENCE))
         radius = self.radius
-        for node in sorted(self.nodes, key=lambda node: node.bound):
+        for node in sorted(self.nodes, key=lambda node: node.promise):
             i = node.sample
             if node.bound >= radius[i]:
                 self.closed[i] = min(self.closed[i], node.bound)
@@ -623,8 +673,9 @@ class Search:
             sample, label = boxes.sample[solved], boxes.label[solved]
             good = place(self.view, self.rule, sample, label, points).value <= 0
             near = np.abs(points).sum(axis=1) < self.value[sample]
+            near |= np.array([self.known[nodes[k].key] is None for k in solved])
             self._keep(sample, label, points, good)
-            self._newton(sample[near], label[near], points[near])
+            self._newton(sample[near], label[near], points[near], boxes.target[solved][near])
         return proofs
 
     def _program(self, boxes: Boxes, rows: Rows, k: int, known: Proof | None) -> tuple[Proof, bool]:
@@ -643,7 +694,9 @@ class Search:
         if known is not None:
             best = budget.shares(budget.least((known.rows * S).sum(axis=1)[None], low, high)[1])
             part = min(1.0, spare / max((best - fewest).sum(), 1e-300))
-            share = 0.5 * (share + fewest + part * (best - fewest))
+            share += MIX * (fewest + part * (best - fewest) - share)
+            if np.abs(point).sum() > FARTHER * self.radius[i]:
+                share = most
         share = (1 - 1e-9) * share + 1e-9 * fewest
         level = np.where(budget.cost > 0, np.clip(budget.levels(share), low, high), low)[0]
         side, other = np.nonzero(mine.use & (level > -1)[:, None])
@@ -662,16 +715,10 @@ class Search:
             np.abs(q), np.concatenate([np.where(curved, 2 * l, 0.0), view.s]), g, size, view.margin * size,
             view.lo[i], view.hi[i],
         )  # fmt: skip
-        found = cone_projection(program)
-        lam, beta = np.zeros(mine.S.shape), found.beta
-        lam[side, other] = found.multipliers[: len(side)]
-        if found.status != SOLVED:  # where the weighted sum of the constraints is least
-            weight = found.multipliers * program.s
-            hessian = 2 * np.einsum("r,rde->de", weight, view.G[[*m, *view.metric]])
-            moves = view.ways[i].any(axis=0)
-            solution = np.linalg.lstsq(hessian[np.ix_(moves, moves)], (found.multipliers @ q)[moves], rcond=1e-12)
-            beta[moves] = np.clip(solution[0], view.lo[i, moves], view.hi[i, moves])
-        return Proof(lam, found.multipliers[len(side) :], beta), found.status == SOLVED
+        solved, beta, multipliers = projected(program, self.beta[i])
+        lam = np.zeros(mine.S.shape)
+        lam[side, other] = multipliers[: len(side)]
+        return Proof(lam, multipliers[len(side) :], beta), solved
 
     def _uncovered(self, boxes: Boxes, rows: Rows, proofs: list[Proof], nodes: list[Node]) -> list[Node]:
         """Return what certificates leave of nodes, in parts along one level; the rest is closed."""
@@ -679,7 +726,7 @@ class Search:
         radius = self.radius[sample]
         I = inequality(view, self.rule, sample, label, rows, proofs, low, high)
         high = np.where(boxes.budget.cost > 0, high, low)
-        whole = covers(view, sample, I, boxes.budget, radius, low, high)
+        whole = self._covers(sample, I, boxes.budget, radius, low, high)
         # Divide the level around 0 that matters most, else that which the certificate depends on most.
         weight = np.abs(I.dtau) * (high - low) * (high - low > 1e-7)
         around = weight * ((low < -1e-6) & (high > 1e-6))
@@ -701,7 +748,7 @@ class Search:
         box_high = np.maximum(box_low, box_high)
         part = Inequality(*(array[m] for array in I))
         part = balanced(view, sample[m], part, radius[m], 0.5 * (box_low + box_high), at[1])
-        holds = covers(view, sample[m], part, budget, radius[m], box_low, box_high)
+        holds = self._covers(sample[m], part, budget, radius[m], box_low, box_high)
         children = []
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
             fresh = bool(np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]))
@@ -725,25 +772,38 @@ class Search:
         return at.scores[:, : boxes.low.shape[1]]
 
     def _bounded(self) -> None:
-        """Close the nodes that are left, by the largest radius that their certificates cover."""
-        certain = [node for node in self.nodes if node.proof is not None and self.value[node.sample] < np.inf]
+        """Close the nodes that are left, by the largest radius that one of their certificates covers."""
         for node in self.nodes:
             if node.proof is None or self.value[node.sample] == np.inf:
                 self.closed[node.sample] = min(self.closed[node.sample], node.bound)
-        if not certain:
+        nodes = [node for node in self.nodes if node.proof and self.value[node.sample] < np.inf]
+        if not nodes:
             return
-        boxes = self._boxes(certain)
+        boxes = self._boxes(nodes)
         rows = chosen(boxes.comparisons, self.rule, boxes.label, boxes.target)
         sample, label, _, low, high, bound = boxes[:6]
         high = np.where(boxes.budget.cost > 0, high, low)
-        proofs = [node.proof for node in certain if node.proof is not None]
-        I = inequality(self.view, self.rule, sample, label, rows, proofs, low, high)
-        over = self.radius[sample]
-        for _ in range(12):
-            middle = 0.5 * (bound + over)
-            holds = covers(self.view, sample, I, boxes.budget, middle, low, high)
-            bound, over = np.where(holds, middle, bound), np.where(holds, over, middle)
+        for proofs in ([node.proof for node in nodes], [node.tried or node.proof for node in nodes]):
+            I = inequality(self.view, self.rule, sample, label, rows, proofs, low, high)
+            over = self.radius[sample]
+            for _ in range(12):
+                middle = 0.5 * (bound + over)
+                holds = self._covers(sample, I, boxes.budget, middle, low, high)
+                bound, over = np.where(holds, middle, bound), np.where(holds, over, middle)
         np.minimum.at(self.closed, sample, bound)
+
+    def _covers(
+        self, sample: Ints, I: Inequality, budget: Budget, t: Floats, low: Floats, high: Floats
+    ) -> Mask:
+        """Return whether an inequality, or what it says above the lowest levels, covers boxes."""
+        holds = covers(self.view, sample, I, budget, t, low, high)
+        left = np.flatnonzero(~holds)
+        if len(left):
+            above = Inequality(*(part[left] for part in I)).above(low[left])
+            holds[left] = covers(
+                self.view, sample[left], above, budget.take(left), t[left], low[left], high[left]
+            )
+        return holds
 
 
 def _at(each: Floats, target: Ints) -> Floats:
