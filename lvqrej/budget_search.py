@@ -49,10 +49,13 @@ MOST_FEATURES = 8
 FEW_TARGETS = 16
 #: With more features than this, a program starts with those that matter.
 FEW_FEATURES = 16
-FARTHER = float(__import__('os').environ.get('FARTHER','1.1'))
-MIX = float(__import__("os").environ.get("MIX","0.5"))
 #: Where a box is divided to see what a certificate covers, from its centre (0) to its ends (1).
 PARTS = np.concatenate([[0.0], np.geomspace(0.005, 1.0, 20)])
+
+
+def take(group: Any, rows: Any) -> Any:
+    """Return some rows of all arrays of a group, and of the groups in it."""
+    return type(group)(*(take(part, rows) if isinstance(part, tuple) else part[rows] for part in group))
 
 
 class Comparisons(NamedTuple):
@@ -63,8 +66,6 @@ class Comparisons(NamedTuple):
     sum_slope: Floats  # (N, E, P, Q, d) their slopes there
     lead_slope: Floats
     apart: Floats  # (N, E, P, Q)
-    lowest: Floats  # (N, E, P, Q) of S
-    highest: Floats
     worst: Floats  # (N, E, P, Q) score
     best: Floats
 
@@ -86,17 +87,13 @@ def compare(view: View, rule: Rule, sample: Ints, label: Ints, radius: Floats) -
 
     S, D, sum_slope, lead_slope = near + far, far - near, -2 * (u + v), 2 * (u - v)
     slack = 1e-12 * S
-    lowest = np.maximum(0.5 * apart, S - rise(-sum_slope)) * (1 - 1e-12)
-    highest = (S + rise(sum_slope, 2 * bend)) * (1 + 1e-12)
     near_least, far_least = (np.maximum(d - rise(2 * w) - slack, 0.0) for d, w in ((near, u), (far, v)))
     near_most, far_most = (d + rise(-2 * w, bend) + slack for d, w in ((near, u), (far, v)))
-    least, most = D - rise(-lead_slope) - slack, D + rise(lead_slope) + slack
-    with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.fmin(most / np.where(most > 0, lowest, highest), _score(near_least, far_most))
-        worst = np.fmax(least / np.where(least > 0, highest, lowest), _score(near_most, far_least))
+    with np.errstate(invalid="ignore"):
+        best, worst = np.fmin(_score(near_least, far_most), 1.0), np.fmax(_score(near_most, far_least), -1.0)
     twin = apart == 0
-    best, worst = np.where(twin, 0.0, np.minimum(best, 1.0)), np.where(twin, 0.0, np.maximum(worst, -1.0))
-    return Comparisons(S, D, sum_slope, lead_slope, apart, lowest, highest, worst, best)
+    best, worst = np.where(twin, 0.0, best), np.where(twin, 0.0, worst)
+    return Comparisons(S, D, sum_slope, lead_slope, apart, worst, best)
 
 
 def _score(near: Floats, far: Floats) -> Floats:
@@ -137,10 +134,6 @@ class Budget(NamedTuple):
     cost: Floats
     total: Floats  # (N,)
 
-    def take(self, rows: Any) -> Budget:
-        """Return the budgets of some nodes."""
-        return Budget(*(part[rows] for part in self))
-
     def shares(self, level: Floats) -> Floats:
         """Return what levels spend."""
         return self.cost * np.exp(np.clip(self.b - self.a * level, -LARGEST, LARGEST))
@@ -154,7 +147,7 @@ class Budget(NamedTuple):
     def narrowed(self, low: Floats, high: Floats, complete: bool) -> tuple[Floats, Floats]:
         """Raise the lowest levels (N, J) to what the others leave of the budget.
 
-        If `complete`, the budget is spent to the last (to ask for less never hurts), which limits the highest.
+        If `complete`, it is spent to the last (to ask for less never hurts), which limits the highest.
         """
         paid, total = self.cost > 0, self.total[:, None]
         fewest = self.shares(high)
@@ -206,25 +199,10 @@ class Proof(NamedTuple):
     point: Floats  # (d,)
 
 
-class Rows(NamedTuple):
-    """The comparisons that the chosen prototypes have to win, (N, J, Q)."""
-
-    S: Floats
-    D: Floats
-    sum_slope: Floats
-    lead_slope: Floats
-    lowest: Floats
-    highest: Floats
-    use: Mask
-
-
-def chosen(c: Comparisons, rule: Rule, label: Ints, target: Ints) -> Rows:
-    """Return the comparisons of the targets (N, J)."""
-    J = target.shape[1]
-    at = np.arange(len(target))[:, None], np.arange(J), target
-    many = rule.pairs.counts[rule.second[label, :J], rule.first[label, :J]]
-    use = (np.arange(c.S.shape[3]) < many[..., None]) & (c.apart[at] > 0)
-    return Rows(c.S[at], c.D[at], c.sum_slope[at], c.lead_slope[at], c.lowest[at], c.highest[at], use)
+def chosen(c: Comparisons, target: Ints) -> Comparisons:
+    """Return the comparisons (N, J, Q) that the targets (N, J) have to win."""
+    at = np.arange(len(target))[:, None], np.arange(target.shape[1]), target
+    return take(c, at)
 
 
 class Inequality(NamedTuple):
@@ -237,7 +215,6 @@ class Inequality(NamedTuple):
     tau: Floats  # (N, J + 1)
     dq: Floats  # (N, J, d) by level
     dtau: Floats  # (N, J)
-    floor: Floats  # (N, J) what dtau is at least, whatever the change
     size_q: Floats  # (N, J + 1, d) of the terms that were summed
     size_tau: Floats  # (N, J + 1)
 
@@ -248,20 +225,14 @@ class Inequality(NamedTuple):
         tau[:, :-1] += levels * self.dtau
         return q, tau
 
-    def above(self, low: Floats) -> Inequality:
-        """Return what holds for all levels from `low` on: the q of these, as l S >= low S + (l - low) floor."""
-        q, tau = self.at(low)
-        tau[:, :-1] -= low * self.floor
-        return self._replace(q=q, tau=tau, dq=0 * self.dq, dtau=self.floor)
-
 
 def inequality(
-    view: View, rule: Rule, sample: Ints, label: Ints, rows: Rows, proofs: list[Proof],
+    view: View, rule: Rule, sample: Ints, label: Ints, rows: Comparisons, proofs: list[Proof],
     low: Floats, high: Floats,
 ) -> Inequality:  # fmt: skip
     """Return what multipliers prove for levels between low and high (N, J).
 
-    Where levels are not negative S is at least its tangent at the point, else it is a number in its range.
+    S is at least its tangent at the point; where a level may be negative, its side is left out.
     """
     J = low.shape[1]
     lam, more, point = (np.array(part) for part in zip(*proofs, strict=True))
@@ -269,25 +240,18 @@ def inequality(
     image = np.matmul(point[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, point), 0.0)
     pull, square = image[n, metric][:, :, None], squared[n, metric][..., None]
-    l, h = low[..., None], high[..., None]
-    curved = l >= 0
-    lam = np.where(rows.use & (l > -1) & (curved | (rows.highest < FAR)), np.maximum(lam, 0.0), 0.0)
-    flat = np.where(h <= 0, rows.highest, rows.lowest)
-    base = np.where(curved, rows.S - 2 * square, flat)
-    start = np.where(curved, 0.0, l * (rows.highest - flat))
-    width = lam * (1 + np.maximum(np.abs(l), np.abs(h)))
+    lam = np.where(low[..., None] >= 0, np.maximum(lam, 0.0), 0.0)
+    width = lam * (1 + high[..., None])
     length = np.sqrt(0.5 * (rows.S - rows.D)) + np.sqrt(0.5 * (rows.S + rows.D)) + 2 * np.sqrt(square)
     g, c, s, m, more = view.g[sample], view.c[sample], view.s, view.metric, np.maximum(more, 0.0)
     curl, bent = 2 * s[:, None] * image[:, m], s * squared[:, m]
     size_q = 2 * (width * length).sum(axis=2)[..., None] * np.sqrt(view.bend)[metric]
-    size_tau = (width * (rows.S + np.where(curved, 2 * square, rows.highest))).sum(axis=2)
-    tangent = np.where(curved[..., None], rows.sum_slope + 4 * pull, 0.0)
+    size_tau = (width * (rows.S + 2 * square)).sum(axis=2)
     return Inequality(
         _joined(np.einsum("njq,njqd->njd", lam, rows.lead_slope), np.einsum("ne,ned->nd", more, c - curl)),
-        _joined((lam * (start - rows.D)).sum(axis=2), (more * (g - bent)).sum(axis=1)),
-        -np.einsum("njq,njqd->njd", lam, tangent),
-        (lam * base).sum(axis=2),
-        (lam * np.where(curved, rows.lowest, base)).sum(axis=2),
+        _joined(-(lam * rows.D).sum(axis=2), (more * (g - bent)).sum(axis=1)),
+        -np.einsum("njq,njqd->njd", lam, rows.sum_slope + 4 * pull),
+        (lam * (rows.S - 2 * square)).sum(axis=2),
         _joined(size_q, np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
         _joined(size_tau, (more * (view.size[sample] + bent)).sum(axis=1)),
     )
@@ -311,7 +275,7 @@ def balanced(view: View, sample: Ints, I: Inequality, t: Floats, levels: Floats,
     t = np.minimum(t, FAR)
     x = np.zeros(len(n))
     low, high = np.zeros((2, len(n))), np.zeros((2, len(n)))  # pieces value + slope x
-    for attempt in range(10):
+    for attempt in range(7):
         trial = other_q + x[:, None] * (own_q - other_q)
         rate = np.maximum(np.where(up, trial, 0.0), np.where(down, -trial, 0.0))
         k = rate.argmax(axis=1)
@@ -360,7 +324,7 @@ def covers(
     swing = np.einsum("njk,nj->nk", np.abs(slopes), half)
     n, change = np.nonzero((margin <= swing) & good[:, None])
     v = slopes[n, :, change]
-    least, _ = budget.take(n).least(v, low[n], high[n])
+    least, _ = take(budget, n).least(v, low[n], high[n])
     good[n[~(margin[n, change] + least - (v * middle[n]).sum(axis=1) > 0)]] = False
     return good
 
@@ -399,8 +363,9 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
         beta, lam, solved = np.zeros(d), found.multipliers, found.status == SOLVED
         beta[work] = found.beta
         if not solved:
-            H = sum(2 * a * s * M.T @ M for a, s, M in zip(lam, program.s, program.M, strict=True))
-            H = np.zeros((d, d)) + H
+            H = np.zeros((d, d))
+            for a, s, M in zip(lam, program.s, program.M, strict=True):
+                H += 2 * a * s * M.T @ M
             least = np.linalg.lstsq(H[np.ix_(work, work)], (lam @ program.q)[work], rcond=1e-12)[0]
             beta[work] = np.clip(least, program.lo[work], program.hi[work])
         q = lam @ program.gradients(program.images(beta))
@@ -451,11 +416,6 @@ class Boxes(NamedTuple):
     bound: Floats
     budget: Budget
     comparisons: Comparisons
-
-    def take(self, which: Any) -> Boxes:
-        """Return some of the nodes."""
-        plain = [part[which] for part in self[:6]]
-        return Boxes(*plain, self.budget.take(which), Comparisons(*(part[which] for part in self.comparisons)))
 
 
 class Search:
@@ -533,7 +493,7 @@ class Search:
         """Keep changes that are accepted, within the pieces and nearer than what is known."""
         length = np.where(accepted, np.abs(beta).sum(axis=1), np.inf)
         for k in np.flatnonzero((length < self.value[sample]) & self.view.within(sample, beta)):
-            i = sample[k]
+            i = int(sample[k])
             if length[k] < self.value[i]:
                 self.value[i], self.label[i], self.beta[i] = length[k], label[k], beta[k]
 
@@ -542,8 +502,8 @@ class Search:
         view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
         optimal, beta, mu = newton(view, rule, sample, label, start, target)
         if target is not None:
-            for k in np.flatnonzero(~optimal):
-                self.known[int(sample[k]), int(label[k]), tuple(target[k].tolist())] = None
+            for row in np.flatnonzero(~optimal):
+                self.known.setdefault((int(sample[row]), int(label[row]), tuple(target[row].tolist())), None)
         sample, label, beta, mu = sample[optimal], label[optimal], beta[optimal], mu[optimal]
         at = place(view, rule, sample, label, beta, None if target is None else target[optimal])
         self._keep(sample, label, beta, np.ones(len(sample), dtype=bool))
@@ -614,6 +574,8 @@ class Search:
         undecided = np.where(target >= 0, _at(each, target), each.min(axis=2))
         bound = np.maximum(bound, undecided.max(axis=1))
         bound = np.where((low > high + NARROW).any(axis=1), np.inf, bound)
+        if J > 1:  # then the levels are narrowed by what is within the radius
+            bound = np.minimum(bound, self.radius[sample])
         return Boxes(sample, label, target, low, np.maximum(low, high), bound, budget, c)
 
     def _round(self) -> bool:
@@ -636,15 +598,15 @@ class Search:
         boxes = self._boxes(nodes)
         radius = radius[boxes.sample]
         over = boxes.bound >= radius
-        np.minimum.at(self.closed, boxes.sample[over], np.maximum(boxes.bound, radius)[over])
+        np.minimum.at(self.closed, boxes.sample[over], boxes.bound[over])
         for k in np.flatnonzero(~over):
             if (nodes[k].target < 0).any():
                 self.nodes += _by_target(nodes[k]._replace(bound=boxes.bound[k]), self.rule)
         keep = np.flatnonzero(~over & (boxes.target >= 0).all(axis=1))
         if not len(keep):
             return True
-        boxes, nodes = boxes.take(keep), [nodes[k] for k in keep]
-        rows = chosen(boxes.comparisons, self.rule, boxes.label, boxes.target)
+        boxes, nodes = take(boxes, keep), [nodes[k] for k in keep]
+        rows = chosen(boxes.comparisons, boxes.target)
         proofs = self._proofs(boxes, rows, nodes)
         self.nodes += self._uncovered(boxes, rows, proofs, nodes)
         return True
@@ -653,7 +615,7 @@ class Search:
         """Return whether Newton's method may prove something of a node that was not tried yet."""
         return node.key not in self.known or self.known[node.key] is not node.tried
 
-    def _proofs(self, boxes: Boxes, rows: Rows, nodes: list[Node]) -> list[Proof]:
+    def _proofs(self, boxes: Boxes, rows: Comparisons, nodes: list[Node]) -> list[Proof]:
         """Return a proof for each node that was not tried on it yet; keep the answers on the way."""
         new = np.array([k for k, node in enumerate(nodes) if node.key not in self.known], dtype=int)
         if len(new):
@@ -678,60 +640,59 @@ class Search:
             self._newton(sample[near], label[near], points[near], boxes.target[solved][near])
         return proofs
 
-    def _program(self, boxes: Boxes, rows: Rows, k: int, known: Proof | None) -> tuple[Proof, bool]:
-        """Project onto the cell of one choice of levels of node k; levels below 0 are cut by a tangent."""
-        view, rule, i, label = self.view, self.rule, int(boxes.sample[k]), int(boxes.label[k])
-        low, high, budget = boxes.low[k : k + 1], boxes.high[k : k + 1], boxes.budget.take([k])
-        most, fewest = budget.shares(low), budget.shares(high)
-        spare = max(float(budget.total[0] - fewest.sum()), 0.0)
-        share = fewest + (most - fewest) * min(1.0, spare / max((most - fewest).sum(), 1e-300))
-        mine = Rows(*(part[k] for part in rows))
-        point = self.beta[i] if known is None else known.point
-        metric = rule.metric[label, : low.shape[1]]
-        image = view.G[metric] @ point
-        square = (image @ point)[:, None]
-        S = mine.S + mine.sum_slope @ point + 2 * square
-        if known is not None:
-            best = budget.shares(budget.least((known.rows * S).sum(axis=1)[None], low, high)[1])
-            part = min(1.0, spare / max((best - fewest).sum(), 1e-300))
-            share += MIX * (fewest + part * (best - fewest) - share)
-            if np.abs(point).sum() > FARTHER * self.radius[i]:
-                share = most
-        share = (1 - 1e-9) * share + 1e-9 * fewest
-        level = np.where(budget.cost > 0, np.clip(budget.levels(share), low, high), low)[0]
-        side, other = np.nonzero(mine.use & (level > -1)[:, None])
-        l, m = level[side], metric[side]
-        curved = l > 0
-        own = rule.own[label, side, boxes.target[k, side]]
-        rival = rule.other[label, side, other]
-        A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
-        slope = mine.sum_slope[side, other] + np.where(curved[:, None], 0.0, 4 * image[side])
-        q = mine.lead_slope[side, other] - l[:, None] * slope
-        g = l * (mine.S[side, other] - np.where(curved, 0.0, 2 * square[side, 0])) - mine.D[side, other]
-        q, g = np.concatenate([q, view.c[i]]), np.concatenate([g, view.g[i]])
-        size = np.concatenate([mine.S[side, other], view.size[i]])
-        program = Program(
-            [view.factors[j] for j in (*m, *view.metric)], [*A, *(centre[i] for centre in view.centres)], q,
-            np.abs(q), np.concatenate([np.where(curved, 2 * l, 0.0), view.s]), g, size, view.margin * size,
-            view.lo[i], view.hi[i],
-        )  # fmt: skip
-        solved, beta, multipliers = projected(program, self.beta[i])
-        lam = np.zeros(mine.S.shape)
-        lam[side, other] = multipliers[: len(side)]
-        return Proof(lam, multipliers[len(side) :], beta), solved
+    def _program(self, boxes: Boxes, rows: Comparisons, k: int, known: Proof | None) -> tuple[Proof, bool]:
+        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0.
 
-    def _uncovered(self, boxes: Boxes, rows: Rows, proofs: list[Proof], nodes: list[Node]) -> list[Node]:
+        It is halfway between equal parts of the room of the box, and where a known proof is weakest.
+        """
+        view, rule, i, label = self.view, self.rule, int(boxes.sample[k]), int(boxes.label[k])
+        low, high, budget, mine = boxes.low[[k]], boxes.high[[k]], take(boxes.budget, [k]), take(rows, k)
+        metric = rule.metric[label, : low.shape[1]]
+        most, fewest = budget.shares(low), budget.shares(high)
+        spare = max(float(budget.total[0] - fewest.sum()), 0.0) * (1 - 1e-9)
+        wanted = [most - fewest]
+        if known is not None:
+            S = mine.S + mine.sum_slope @ known.point
+            S += 2 * np.einsum("d,jde,e->j", known.point, view.G[metric], known.point)[:, None]
+            weakest = budget.least((known.rows * S).sum(axis=1)[None], low, high)[1]
+            wanted.append(budget.shares(weakest) - fewest)
+        parts = [part * min(1.0, spare / max(part.sum(), 1e-300)) for part in wanted]
+        level = np.clip(budget.levels(fewest + sum(parts) / len(parts)), low, high)
+        level = np.maximum(np.where(budget.cost > 0, level, low)[0], 0.0)
+        side, other = (index.ravel() for index in np.indices(mine.S.shape))
+        l, own, rival = (
+            level[side],
+            rule.own[label, side, boxes.target[k, side]],
+            rule.other[label, side, other],
+        )
+        A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
+        q = np.concatenate(
+            [(mine.lead_slope - level[:, None, None] * mine.sum_slope)[side, other], view.c[i]]
+        )
+        g = np.concatenate([(level[:, None] * mine.S - mine.D).ravel(), view.g[i]])
+        size = np.concatenate([mine.S.ravel(), view.size[i]])
+        program = Program(
+            [view.factors[j] for j in (*metric[side], *view.metric)],
+            [*A, *(centre[i] for centre in view.centres)], q, np.abs(q),
+            np.concatenate([2 * l, view.s]), g, size, view.margin * size, view.lo[i], view.hi[i],
+        )  # fmt: skip
+        solved, beta, lam = projected(program, self.beta[i])
+        return Proof(lam[: len(side)].reshape(mine.S.shape), lam[len(side) :], beta), solved
+
+    def _uncovered(
+        self, boxes: Boxes, rows: Comparisons, proofs: list[Proof], nodes: list[Node]
+    ) -> list[Node]:
         """Return what certificates leave of nodes, in parts along one level; the rest is closed."""
         view, (sample, label, _, low, high, bound) = self.view, boxes[:6]
         radius = self.radius[sample]
         I = inequality(view, self.rule, sample, label, rows, proofs, low, high)
         high = np.where(boxes.budget.cost > 0, high, low)
-        whole = self._covers(sample, I, boxes.budget, radius, low, high)
-        # Divide the level around 0 that matters most, else that which the certificate depends on most.
-        weight = np.abs(I.dtau) * (high - low) * (high - low > 1e-7)
-        around = weight * ((low < -1e-6) & (high > 1e-6))
-        zero = np.asarray((around > 0).any(axis=1))
-        side = np.where(zero, around.argmax(axis=1), weight.argmax(axis=1))
+        whole = covers(self.view, sample, I, boxes.budget, radius, low, high)
+        # Divide a level around 0, else that which the certificate depends on most.
+        weight = np.where((low < 0) & (high > 1e-6), np.inf, np.abs(I.dtau)) * (high - low > 1e-7)
+        weight *= high - low
+        side = weight.argmax(axis=1)
+        zero = np.isinf(weight.max(axis=1))
         point = weight.max(axis=1) == 0
         np.minimum.at(self.closed, sample, np.where(point & ~whole, bound, np.maximum(bound, radius)))
         n = np.flatnonzero(~whole & ~point)
@@ -742,18 +703,22 @@ class Search:
         grid = np.concatenate([mid - (mid - lo) * PARTS[:0:-1, None], mid + (hi - mid) * PARTS[:, None]]).T
         B = grid.shape[1] - 1
         m, at = np.repeat(n, B), (np.arange(B * len(n)), np.repeat(j, B))
-        box_low, box_high, budget = low[m], high[m], boxes.budget.take(m)
+        box_low, box_high, budget = low[m], high[m], take(boxes.budget, m)
         box_low[at], box_high[at] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
         box_low, box_high = budget.narrowed(box_low, box_high, not self.rule.normalize)
         box_high = np.maximum(box_low, box_high)
-        part = Inequality(*(array[m] for array in I))
+        part = take(I, m)
         part = balanced(view, sample[m], part, radius[m], 0.5 * (box_low + box_high), at[1])
-        holds = self._covers(sample[m], part, budget, radius[m], box_low, box_high)
+        holds = covers(view, sample[m], part, budget, radius[m], box_low, box_high)
         children = []
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
             fresh = bool(np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]))
             if not fresh:
-                split = 0.0 if zero[k] else float(np.clip(mid[r], 0.8 * lo[r] + 0.2 * hi[r], 0.2 * lo[r] + 0.8 * hi[r]))
+                split = (
+                    0.0
+                    if zero[k]
+                    else float(np.clip(mid[r], 0.8 * lo[r] + 0.2 * hi[r], 0.2 * lo[r] + 0.8 * hi[r]))
+                )
                 ends = [(lo[r], split), (split, hi[r])]
             else:
                 edges = np.flatnonzero(np.diff(np.concatenate([[True], held, [True]]).astype(int)))
@@ -776,34 +741,23 @@ class Search:
         for node in self.nodes:
             if node.proof is None or self.value[node.sample] == np.inf:
                 self.closed[node.sample] = min(self.closed[node.sample], node.bound)
-        nodes = [node for node in self.nodes if node.proof and self.value[node.sample] < np.inf]
-        if not nodes:
+        left = [node for node in self.nodes if self.value[node.sample] < np.inf]
+        pairs = [(node, node.proof) for node in left if node.proof is not None]
+        if not pairs:
             return
-        boxes = self._boxes(nodes)
-        rows = chosen(boxes.comparisons, self.rule, boxes.label, boxes.target)
+        boxes = self._boxes([node for node, _ in pairs])
+        rows = chosen(boxes.comparisons, boxes.target)
         sample, label, _, low, high, bound = boxes[:6]
         high = np.where(boxes.budget.cost > 0, high, low)
-        for proofs in ([node.proof for node in nodes], [node.tried or node.proof for node in nodes]):
+        for proofs in ([node.tried or proof for node, proof in pairs], [proof for _, proof in pairs]):
             I = inequality(self.view, self.rule, sample, label, rows, proofs, low, high)
-            over = self.radius[sample]
-            for _ in range(12):
-                middle = 0.5 * (bound + over)
-                holds = self._covers(sample, I, boxes.budget, middle, low, high)
-                bound, over = np.where(holds, middle, bound), np.where(holds, over, middle)
+            proven, step = np.zeros(len(pairs)), self.radius[sample]
+            for _ in range(12):  # bisection
+                step = 0.5 * step
+                holds = covers(self.view, sample, I, boxes.budget, proven + step, low, high)
+                proven += np.where(holds, step, 0.0)
+            bound = np.maximum(bound, proven)
         np.minimum.at(self.closed, sample, bound)
-
-    def _covers(
-        self, sample: Ints, I: Inequality, budget: Budget, t: Floats, low: Floats, high: Floats
-    ) -> Mask:
-        """Return whether an inequality, or what it says above the lowest levels, covers boxes."""
-        holds = covers(self.view, sample, I, budget, t, low, high)
-        left = np.flatnonzero(~holds)
-        if len(left):
-            above = Inequality(*(part[left] for part in I)).above(low[left])
-            holds[left] = covers(
-                self.view, sample[left], above, budget.take(left), t[left], low[left], high[left]
-            )
-        return holds
 
 
 def _at(each: Floats, target: Ints) -> Floats:

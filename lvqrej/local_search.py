@@ -1,4 +1,4 @@
-"""Where a class is probable enough, and the nearest such change within one cell, for all samples in lock-step.
+"""Where a class is probable enough, and the nearest such change around a first one, samples in lock-step.
 
 In scaled changes beta = w delta, a class i is probable enough where sum_j e_ij <= kappa = 1/theta - 1 with
 e_ij = exp(beta_ij - a_j s_j) and s_j = D_j / S_j, the score of the pair (i, j): S = d_other + d_own is a
@@ -339,9 +339,13 @@ def along_features(
 
 def _solved(systems: Floats, right: Floats) -> Floats:
     """Solve systems (N, d, d); those that are singular get infinity."""
-    sign, _ = np.linalg.slogdet(systems)
-    systems[sign == 0] = np.eye(systems.shape[1])
-    return np.where((sign == 0)[:, None], np.inf, np.linalg.solve(systems, right[..., None])[..., 0])
+    try:
+        return np.asarray(np.linalg.solve(systems, right[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        regular = np.linalg.slogdet(systems)[0] != 0
+        result = np.full(right.shape, np.inf)
+        result[regular] = np.linalg.solve(systems[regular], right[regular][..., None])[..., 0]
+        return result
 
 
 def newton(

@@ -31,7 +31,7 @@ from lvqrej.prototypes import PrototypeModel
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-#: The relative gap aimed at, and the number of relaxations after which a sample is left with the gap it has.
+#: The relative gap aimed at, and the number of programs after which a sample is left with the gap it has.
 GAP, EFFORT = 1e-3, 100
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
@@ -65,7 +65,7 @@ class ProbableSet:
     gap : float
         Relative gap to stop at.
     effort : int
-        Number of relaxations after which a sample is left with the gap it has.
+        Number of programs after which a sample is left with the gap it has.
     """
 
     option: Any
@@ -174,7 +174,7 @@ class ProbableSet:
             offsets = errors * np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors)))
         return self._cells_around(around + offsets).tightened(errors, around)
 
-    def _cells_around(self, points: Floats, label: int | None = None) -> Cells:
+    def _cells_around(self, points: Floats) -> Cells:
         """Return one convex cell of inputs that are probable enough per class, with budgets as at the points.
 
         They are divided in proportion to the largest e_ij over the points, and asked of the prototypes
@@ -186,7 +186,7 @@ class ProbableSet:
         z = np.einsum("skd,nsd->nsk", pairs.metrics[pairs.point_metric], points[:, None] - pairs.points)
         squares = np.square(z).sum(axis=2)
         cells = []
-        for c in self.labels if label is None else (label,):
+        for c in self.labels:
             near, far = squares[:, rule.own[c]][..., None], squares[:, rule.other[c]][:, :, None]
             total = near + far
             scores = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
