@@ -1,27 +1,26 @@
 """Branch and bound over budgets: the nearest change that makes one of several classes probable enough.
 
 In the terms of `local_search`, whoever gives side j the *level* l_j asks for a score s_j >= l_j, that is for
-l_j S_j - D_j <= 0, and lets it spend the share exp(b_j - a_j l_j) of the budget, b_j = beta_ij - log kappa;
-the shares add up to 1 at most. S = d_own + d_other is a convex quadratic, D = d_other - d_own is linear.
+l_j S_j - D_j <= 0, and lets it spend the share exp(b_j - a_j l_j) of the budget; S = d_own + d_other is a
+convex quadratic, D = d_other - d_own is linear. With all levels fixed this is a cell of balls.
 
     node         a class, the prototypes that have to win (some may be open), and a box of levels
-    bound        the convex relaxation l S >= low S + (l - low) S_low, solved by Clarabel
-    certificate  multipliers and a point prove, by convexity in beta alone, an inequality q(l)'beta >= tau(l)
-                 that is linear in the levels: around an optimum it holds for large boxes of them
-    answer       what `local_search` finds from a relaxation's point, else the program with levels held fixed
+    proof        multipliers and a point: of a nearest point by Newton's method, where that settles, else of
+                 the projection onto the cell of one choice of levels
+    certificate  by convexity in beta alone, a proof gives an inequality q(l)'beta >= tau(l) that is linear in
+                 the levels l: around its own levels it holds for large boxes of them, and what it leaves of
+                 the node's box are the node's children
+    answer       the points of the proofs
 
 The samples of a batch go in lock-step, so this is not `branch_and_bound`, which takes one node at a time.
 """
 
 from __future__ import annotations
 
-import heapq
-from itertools import count
-from typing import Any, NamedTuple, Self
+from itertools import product
+from typing import Any, NamedTuple
 
-import clarabel
 import numpy as np
-from scipy.sparse import csc_matrix
 
 from lvqrej.local_search import (
     EPS,
@@ -32,44 +31,42 @@ from lvqrej.local_search import (
     Rule,
     View,
     along_features,
-    downhill,
-    least_excess,
     newton,
     place,
-    sparse,
-    stretched,
 )
-from lvqrej.solvers.certificate import certified
+from lvqrej.solvers.cone import Program, cone_projection
+from lvqrej.solvers.homotopy import SOLVED
 
 #: A radius beyond all changes.
 FAR = 1e30
 #: Boxes of levels narrower than this are as good as a point.
 NARROW = 1e-9
-#: Nodes of one sample that are relaxed in one round, and relaxations without any answer until it gives up.
+#: Nodes of one sample that are looked at in one round, and programs without any answer until it gives up.
 WIDTH, PATIENCE = 4, 20
 #: A first answer changes at most so many features.
 MOST_FEATURES = 8
-#: At most so many combinations of prototypes are listed before anything is relaxed.
+#: At most so many combinations of prototypes are listed before anything is known of them.
 FEW_TARGETS = 16
-#: With more features than this, a program starts with those that matter and takes in others as needed.
+#: With more features than this, a program starts with those that matter.
 FEW_FEATURES = 16
-#: The price of violating a row, in units of length, where a program has no solution.
-VIOLATION = 1e3
 #: Where a box is divided to see what a certificate covers, from its centre (0) to its ends (1).
 PARTS = np.concatenate([[0.0], np.geomspace(0.005, 1.0, 20)])
+
+
+def take(group: Any, rows: Any) -> Any:
+    """Return some rows of all arrays of a group, and of the groups in it."""
+    return type(group)(*(take(part, rows) if isinstance(part, tuple) else part[rows] for part in group))
 
 
 class Comparisons(NamedTuple):
     """Sums S and leads D of all pairs of prototypes of some nodes, and what they can be within a radius."""
 
-    S: Floats  # (N, V, P, Q) at the sample
+    S: Floats  # (N, E, P, Q) at the sample
     D: Floats
-    sum_slope: Floats  # (N, V, P, Q, d) their slopes there
+    sum_slope: Floats  # (N, E, P, Q, d) their slopes there
     lead_slope: Floats
-    apart: Floats  # (N, V, P, Q)
-    lowest: Floats  # (N, V, P, Q) of S
-    highest: Floats
-    worst: Floats  # (N, V, P, Q) score
+    apart: Floats  # (N, E, P, Q)
+    worst: Floats  # (N, E, P, Q) score
     best: Floats
 
 
@@ -90,17 +87,13 @@ def compare(view: View, rule: Rule, sample: Ints, label: Ints, radius: Floats) -
 
     S, D, sum_slope, lead_slope = near + far, far - near, -2 * (u + v), 2 * (u - v)
     slack = 1e-12 * S
-    lowest = np.maximum(0.5 * apart, S - rise(-sum_slope)) * (1 - 1e-12)
-    highest = (S + rise(sum_slope, 2 * bend)) * (1 + 1e-12)
-    least, most = D - rise(-lead_slope) - slack, D + rise(lead_slope) + slack
     near_least, far_least = (np.maximum(d - rise(2 * w) - slack, 0.0) for d, w in ((near, u), (far, v)))
     near_most, far_most = (d + rise(-2 * w, bend) + slack for d, w in ((near, u), (far, v)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.fmin(most / np.where(most > 0, lowest, highest), _score(near_least, far_most))
-        worst = np.fmax(least / np.where(least > 0, highest, lowest), _score(near_most, far_least))
+    with np.errstate(invalid="ignore"):
+        best, worst = np.fmin(_score(near_least, far_most), 1.0), np.fmax(_score(near_most, far_least), -1.0)
     twin = apart == 0
-    best, worst = np.where(twin, 0.0, np.minimum(best, 1.0)), np.where(twin, 0.0, np.maximum(worst, -1.0))
-    return Comparisons(S, D, sum_slope, lead_slope, apart, lowest, highest, worst, best)
+    best, worst = np.where(twin, 0.0, best), np.where(twin, 0.0, worst)
+    return Comparisons(S, D, sum_slope, lead_slope, apart, worst, best)
 
 
 def _score(near: Floats, far: Floats) -> Floats:
@@ -108,44 +101,26 @@ def _score(near: Floats, far: Floats) -> Floats:
 
 
 def alone(c: Comparisons, level: Floats, bend: Floats, ways: Mask) -> Floats:
-    """Return how far at least each comparison alone makes one go for its level (N, V), (N, V, P, Q).
+    """Return how far at least each comparison alone makes one go for its level (N, J), (N, J, P, Q).
 
     A ball (level above 0): with f = g - 2 C'beta + 2 l beta'G beta, g |A| / ((|A| + B) max_k |C_k|). The
     outside of a ball (below 0): the shortest way out goes along one feature. A level of -1 asks for nothing.
     """
+    J = level.shape[1]
+    S, D, sum_slope, lead_slope, apart = (part[:, :J] for part in c[:5])
     l, bend = level[:, :, None, None], bend[:, :, None, None]
-    g = l * c.S - c.D - 1e-13 * c.S
-    C = 0.5 * (c.lead_slope - l[..., None] * c.sum_slope)
+    g = l * S - D - 1e-13 * S
+    C = 0.5 * (lead_slope - l[..., None] * sum_slope)
     up, down = (way[:, None, None, None] for way in ways.transpose(1, 0, 2))
-    squared = (1 + l * l) * c.S - 2 * l * c.D - (1 - l * l) * (c.S - c.apart)
+    squared = (1 + l * l) * S - 2 * l * D - (1 - l * l) * (S - apart)
     A, B = np.sqrt(np.maximum(squared, 0.0)), np.sqrt(np.maximum(squared - 2 * l * g, 0.0))
     rate = np.maximum(np.where(up, C, 0.0), np.where(down, -C, 0.0)).max(axis=-1)
     root = np.sqrt(np.maximum(C * C - 2 * l[..., None] * bend * g[..., None], 0.0))
     speed = np.maximum(np.where(up, C + root, 0.0), np.where(down, root - C, 0.0)).max(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         result = np.where(l >= 0, np.where(A > 0, g * A / ((A + B) * rate), 0.0), g / speed) * (1 - 1e-12)
-    result = np.where((l > 1) | ((l > 0) & (c.apart == 0)), np.inf, result)
+    result = np.where((l > 1) | ((l > 0) & (apart == 0)), np.inf, result)
     return np.where((g <= 0) | (l <= -1), 0.0, result)
-
-
-class Rows(NamedTuple):
-    """The comparisons that the chosen prototypes have to win, (N, V, Q)."""
-
-    S: Floats
-    D: Floats
-    sum_slope: Floats
-    lead_slope: Floats
-    lowest: Floats
-    highest: Floats
-    use: Mask
-
-
-def chosen(c: Comparisons, rule: Rule, label: Ints, target: Ints) -> Rows:
-    """Return the comparisons of the targets (N, V); those of an open one (-1) are not in use."""
-    at = np.arange(len(target))[:, None], np.arange(target.shape[1]), np.maximum(target, 0)
-    many = rule.pairs.counts[rule.second[label], rule.first[label]]
-    use = (target >= 0)[..., None] & (np.arange(c.S.shape[3]) < many[..., None]) & (c.apart[at] > 0)
-    return Rows(c.S[at], c.D[at], c.sum_slope[at], c.lead_slope[at], c.lowest[at], c.highest[at], use)
 
 
 # Budgets
@@ -154,14 +129,10 @@ def chosen(c: Comparisons, rule: Rule, label: Ints, target: Ints) -> Rows:
 class Budget(NamedTuple):
     """The room for levels, sum_j cost_j exp(b_j - a_j l_j) <= total; some sides cost nothing."""
 
-    a: Floats  # (N, V)
+    a: Floats  # (N, J)
     b: Floats
     cost: Floats
     total: Floats  # (N,)
-
-    def take(self, rows: Any) -> Budget:
-        """Return the budgets of some nodes."""
-        return Budget(*(part[rows] for part in self))
 
     def shares(self, level: Floats) -> Floats:
         """Return what levels spend."""
@@ -170,67 +141,68 @@ class Budget(NamedTuple):
     def levels(self, share: Floats) -> Floats:
         """Return the levels that spend shares, -2 where nothing is spent."""
         with np.errstate(divide="ignore"):
-            return np.where(
-                self.cost > 0, (self.b - np.log(np.maximum(share, 1e-300) / self.cost)) / self.a, -2.0
-            )
+            level = (self.b - np.log(np.maximum(share, 1e-300) / self.cost)) / self.a
+        return np.where(self.cost > 0, level, -2.0)
 
+    def narrowed(self, low: Floats, high: Floats, complete: bool) -> tuple[Floats, Floats]:
+        """Raise the lowest levels (N, J) to what the others leave of the budget.
 
-def narrowed(low: Floats, high: Floats, budget: Budget, complete: bool) -> tuple[Floats, Floats]:
-    """Raise the lowest levels (N, V) to what the others leave of the budget.
+        If `complete`, it is spent to the last (to ask for less never hurts), which limits the highest.
+        """
+        paid, total = self.cost > 0, self.total[:, None]
+        fewest = self.shares(high)
+        left = total - (fewest.sum(axis=1, keepdims=True) - fewest)
+        low = np.where(paid, np.maximum(low, self.levels(left * (1 + 1e-12))), low)
+        if complete:
+            most = self.shares(low)
+            left = total - (most.sum(axis=1, keepdims=True) - most)
+            high = np.where(paid & (left > 0), np.minimum(high, self.levels(left * (1 - 1e-12))), high)
+        return low, high
 
-    If `complete`, the budget is spent to the last (to ask for less never hurts), which limits the highest.
-    """
-    paid, total = budget.cost > 0, budget.total[:, None]
-    fewest = budget.shares(high)
-    left = total - (fewest.sum(axis=1, keepdims=True) - fewest)
-    low = np.where(paid, np.maximum(low, budget.levels(left * (1 + 1e-12))), low)
-    if complete:
-        most = budget.shares(low)
-        left = total - (most.sum(axis=1, keepdims=True) - most)
-        high = np.where(paid & (left > 0), np.minimum(high, budget.levels(left * (1 - 1e-12))), high)
-    return low, high
+    def least(self, v: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return a lower bound of sum_j v_j l_j over boxes of levels within the budget, and where it is.
 
-
-def least(v: Floats, low: Floats, high: Floats, budget: Budget) -> Floats:
-    """Return a lower bound of sum_j v_j l_j over boxes of levels within the budget; arrays are (N, V).
-
-    Any price of the budget proves one; at the best price all that has a positive v gets a share in
-    proportion to v / a, unless that leaves the box.
-    """
-    paid = (v > 0) & (budget.cost > 0)
-    most, fewest = budget.shares(low), budget.shares(high)
-    room = budget.total - np.where(paid, 0.0, fewest).sum(axis=1)
-    weight = np.where(paid, v / budget.a, 0.0)
-    share, free = np.where(paid, most, 0.0), paid
-    scarce, price = share.sum(axis=1) > room, np.zeros(len(v))
-    for _ in range(v.shape[1] + 1):
-        rest = room - np.where(free, 0.0, share).sum(axis=1)
-        price = np.where(scarce, np.where(free, weight, 0.0).sum(axis=1) / np.maximum(rest, 1e-300), 0.0)
-        ideal = np.where(free & scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
-        above, below = np.maximum(ideal - most, 0.0) * free, np.maximum(fewest - ideal, 0.0) * free
-        over = (above.sum(axis=1) >= below.sum(axis=1))[:, None]
-        held = np.where(over, above > 0, below > 0)
-        share, free = np.where(held, np.where(over, most, fewest), ideal), free & ~held
-        if not held.any():
-            break
-    share = np.where(scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
-    share = np.clip(share, fewest, most)
-    level = np.where(paid, np.clip(budget.levels(share), low, high), np.where(v > 0, low, high))
-    value = (v * level).sum(axis=1) + price * ((share * paid).sum(axis=1) - room)
-    return np.where(fewest.sum(axis=1) > budget.total * (1 + 1e-9), np.inf, value)
+        Any price of the budget proves one; at the best price all that has a positive v gets a share in
+        proportion to v / a, unless that leaves the box. Arrays are (N, J).
+        """
+        paid = (v > 0) & (self.cost > 0)
+        most, fewest = self.shares(low), self.shares(high)
+        room = self.total - np.where(paid, 0.0, fewest).sum(axis=1)
+        weight = np.where(paid, v / self.a, 0.0)
+        share, free = np.where(paid, most, 0.0), paid
+        scarce, price = share.sum(axis=1) > room, np.zeros(len(v))
+        for _ in range(v.shape[1] + 1):
+            rest = room - np.where(free, 0.0, share).sum(axis=1)
+            price = np.where(scarce, np.where(free, weight, 0.0).sum(axis=1) / np.maximum(rest, 1e-300), 0.0)
+            ideal = np.where(free & scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
+            above, below = np.maximum(ideal - most, 0.0) * free, np.maximum(fewest - ideal, 0.0) * free
+            over = (above.sum(axis=1) >= below.sum(axis=1))[:, None]
+            held = np.where(over, above > 0, below > 0)
+            share, free = np.where(held, np.where(over, most, fewest), ideal), free & ~held
+            if not held.any():
+                break
+        share = np.where(scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
+        share = np.clip(share, fewest, most)
+        level = np.where(paid, np.clip(self.levels(share), low, high), np.where(v > 0, low, high))
+        value = (v * level).sum(axis=1) + price * ((share * paid).sum(axis=1) - room)
+        return np.where(fewest.sum(axis=1) > self.total * (1 + 1e-9), np.inf, value), level
 
 
 # Certificates
 
 
 class Proof(NamedTuple):
-    """Multipliers and a point that prove a bound; the levels they were found at."""
+    """Multipliers and a point that prove a bound."""
 
-    rows: Floats  # (V, Q) of the comparisons of the chosen prototypes
+    rows: Floats  # (J, Q) of the comparisons of the chosen prototypes
     further: Floats  # (e,) of the further constraints
     point: Floats  # (d,)
-    levels: Floats  # (V,)
-    solved: bool = True
+
+
+def chosen(c: Comparisons, target: Ints) -> Comparisons:
+    """Return the comparisons (N, J, Q) that the targets (N, J) have to win."""
+    at = np.arange(len(target))[:, None], np.arange(target.shape[1]), target
+    return take(c, at)
 
 
 class Inequality(NamedTuple):
@@ -239,15 +211,15 @@ class Inequality(NamedTuple):
     One part per side, and a last one for the further constraints; any multiples of the parts hold as well.
     """
 
-    q: Floats  # (N, V + 1, d)
-    tau: Floats  # (N, V + 1)
-    dq: Floats  # (N, V, d) by level
-    dtau: Floats  # (N, V)
-    size_q: Floats  # (N, V + 1, d) of the terms that were summed
-    size_tau: Floats  # (N, V + 1)
+    q: Floats  # (N, J + 1, d)
+    tau: Floats  # (N, J + 1)
+    dq: Floats  # (N, J, d) by level
+    dtau: Floats  # (N, J)
+    size_q: Floats  # (N, J + 1, d) of the terms that were summed
+    size_tau: Floats  # (N, J + 1)
 
     def at(self, levels: Floats) -> tuple[Floats, Floats]:
-        """Return the parts of q and tau at levels (N, V)."""
+        """Return the parts of q and tau at levels (N, J)."""
         q, tau = self.q.copy(), self.tau.copy()
         q[:, :-1] += levels[..., None] * self.dq
         tau[:, :-1] += levels * self.dtau
@@ -255,39 +227,31 @@ class Inequality(NamedTuple):
 
 
 def inequality(
-    view: View, rule: Rule, sample: Ints, label: Ints, rows: Rows, proofs: list[Proof],
-    low: Floats, high: Floats, local: bool,
+    view: View, rule: Rule, sample: Ints, label: Ints, rows: Comparisons, proofs: list[Proof],
+    low: Floats, high: Floats,
 ) -> Inequality:  # fmt: skip
-    """Return what multipliers prove: of l S >= l (tangent of S) if `local`, else of the relaxation."""
-    lam, more, point = (np.array([proof[k] for proof in proofs]) for k in range(3))
-    metric, n = rule.metric[label], np.arange(len(sample))[:, None]
+    """Return what multipliers prove for levels between low and high (N, J).
+
+    S is at least its tangent at the point; where a level may be negative, its side is left out.
+    """
+    J = low.shape[1]
+    lam, more, point = (np.array(part) for part in zip(*proofs, strict=True))
+    metric, n = rule.metric[label, :J], np.arange(len(sample))[:, None]
     image = np.matmul(point[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, point), 0.0)
     pull, square = image[n, metric][:, :, None], squared[n, metric][..., None]
-    l, h = low[..., None], high[..., None]
-    curved = l >= 0
-    lam = np.where(rows.use & (l > -1) & (curved | (rows.highest < FAR)), np.maximum(lam, 0.0), 0.0)
-    tangent, dtangent = rows.S - 2 * square, rows.sum_slope + 4 * pull
-    flat = np.where(h <= 0, rows.highest, rows.lowest)
-    slope, start = np.where(curved, tangent, flat), np.where(curved, 0.0, l * (rows.highest - flat))
-    q, dq = rows.lead_slope, np.where(curved[..., None], -dtangent, 0.0)
-    if not local:
-        slope, start = (
-            np.where(curved, rows.lowest, slope),
-            np.where(curved, l * (tangent - rows.lowest), start),
-        )
-        q, dq = rows.lead_slope + l[..., None] * dq, 0.0 * dq
-    width = lam * (1 + np.maximum(np.abs(l), np.abs(h)))
+    lam = np.where(low[..., None] >= 0, np.maximum(lam, 0.0), 0.0)
+    width = lam * (1 + high[..., None])
     length = np.sqrt(0.5 * (rows.S - rows.D)) + np.sqrt(0.5 * (rows.S + rows.D)) + 2 * np.sqrt(square)
     g, c, s, m, more = view.g[sample], view.c[sample], view.s, view.metric, np.maximum(more, 0.0)
     curl, bent = 2 * s[:, None] * image[:, m], s * squared[:, m]
     size_q = 2 * (width * length).sum(axis=2)[..., None] * np.sqrt(view.bend)[metric]
-    size_tau = (width * (rows.S + np.where(curved, 2 * square, rows.highest))).sum(axis=2)
+    size_tau = (width * (rows.S + 2 * square)).sum(axis=2)
     return Inequality(
-        _joined(np.einsum("nvq,nvqd->nvd", lam, q), np.einsum("ne,ned->nd", more, c - curl)),
-        _joined((lam * (start - rows.D)).sum(axis=2), (more * (g - bent)).sum(axis=1)),
-        np.einsum("nvq,nvqd->nvd", lam, dq),
-        (lam * slope).sum(axis=2),
+        _joined(np.einsum("njq,njqd->njd", lam, rows.lead_slope), np.einsum("ne,ned->nd", more, c - curl)),
+        _joined(-(lam * rows.D).sum(axis=2), (more * (g - bent)).sum(axis=1)),
+        -np.einsum("njq,njqd->njd", lam, rows.sum_slope + 4 * pull),
+        (lam * (rows.S - 2 * square)).sum(axis=2),
         _joined(size_q, np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
         _joined(size_tau, (more * (view.size[sample] + bent)).sum(axis=1)),
     )
@@ -297,95 +261,71 @@ def _joined(parts: Floats, last: Floats) -> Floats:
     return np.concatenate([parts, last[:, None]], axis=1)
 
 
-def unit_of(view: View) -> float:
-    """Return the relative error of the sums in a certificate."""
-    return (8 * view.lo.shape[1] + 64) * EPS
+def balanced(view: View, sample: Ints, I: Inequality, t: Floats, levels: Floats, j: Ints) -> Inequality:
+    """Return the multiples of the parts that prove most at levels (N, J): one of side j, one of all else.
 
-
-def proven(view: View, sample: Ints, I: Inequality, budget: Budget, low: Floats, high: Floats) -> Floats:
-    """Return the bounds that inequalities with a fixed q prove for boxes of levels, (N,)."""
-    sizes = I.size_tau.sum(axis=1) + np.abs(I.dtau * np.maximum(np.abs(low), np.abs(high))).sum(axis=1)
-    q, tau = I.q.sum(axis=1), I.tau.sum(axis=1) + least(I.dtau, low, high, budget)
-    return certified(q, tau, I.size_q.sum(axis=1), sizes, view.lo[sample], view.hi[sample], unit_of(view))
-
-
-def balanced(view: View, sample: Ints, I: Inequality, t: Floats, levels: Floats, j: Ints) -> Floats:
-    """Return the multiples (N, V + 1) of the parts that prove most at levels (N, V): one of side j, one else.
-
-    By how much all changes of length t miss the inequality is concave in the multiple: a golden section.
+    By how much all changes of length t miss the inequality is concave and piecewise linear in the multiple:
+    the next one to look at is where the pieces on its left and on its right meet.
     """
     n = np.arange(len(sample))
     q, tau = I.at(levels)
     own_q, own_tau = q[n, j], tau[n, j]
     other_q, other_tau = q.sum(axis=1) - own_q, tau.sum(axis=1) - own_tau
     up, down = view.ways[sample].transpose(1, 0, 2)
-
-    def missed(x: Floats) -> Floats:
-        q = other_q + x[:, None] * (own_q - other_q)
-        rate = np.maximum(np.where(up, q, 0.0), np.where(down, -q, 0.0)).max(axis=1)
-        return other_tau + x * (own_tau - other_tau) - np.minimum(t, FAR) * rate
-
-    low, high, ratio = np.zeros(len(j)), np.ones(len(j)), 0.5 * (np.sqrt(5) - 1)
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = missed(left), missed(right)
-    for _ in range(20):
-        rises = at_left < at_right
-        low, high = np.where(rises, left, low), np.where(rises, high, right)
-        x = np.where(rises, low + ratio * (high - low), high - ratio * (high - low))
-        value = missed(x)
-        left, right = np.where(rises, right, x), np.where(rises, x, left)
-        at_left, at_right = np.where(rises, at_right, value), np.where(rises, value, at_left)
-    x = 0.5 * (low + high)
-    factor = np.repeat((1 - x)[:, None], tau.shape[1], axis=1)
+    t = np.minimum(t, FAR)
+    x = np.zeros(len(n))
+    low, high = np.zeros((2, len(n))), np.zeros((2, len(n)))  # pieces value + slope x
+    for attempt in range(7):
+        trial = other_q + x[:, None] * (own_q - other_q)
+        rate = np.maximum(np.where(up, trial, 0.0), np.where(down, -trial, 0.0))
+        k = rate.argmax(axis=1)
+        sign = np.sign(trial[n, k]) * (rate[n, k] > 0)
+        piece = np.stack([other_tau - t * sign * other_q[n, k], own_tau - t * sign * own_q[n, k]])
+        rises = piece[1] > piece[0]
+        low = np.where(rises | (attempt == 0), piece, low)
+        high = np.where(~rises & (attempt > 0) | (attempt == 1), piece, high)
+        gains, losses = low[1] - low[0], high[1] - high[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meet = (high[0] - low[0]) / (gains - losses)
+        x = np.where(attempt == 0, 1.0, np.where(gains <= 0, 0.0, np.where(losses >= 0, 1.0, meet)))
+    factor = np.repeat(1 - x[:, None], tau.shape[1], axis=1)
     factor[n, j] = x
-    return factor
+    scaled = [factor[:, : part.shape[1]].reshape(*part.shape[:2], *[1] * (part.ndim - 2)) for part in I]
+    return Inequality(*(part * scale for part, scale in zip(I, scaled, strict=True)))
 
 
 def covers(
-    view: View,
-    sample: Ints,
-    I: Inequality,
-    budget: Budget,
-    t: Floats,
-    factor: Floats,
-    low: Floats,
-    high: Floats,
+    view: View, sample: Ints, I: Inequality, budget: Budget, t: Floats, low: Floats, high: Floats
 ) -> Mask:
-    """Return whether multiples (N, V + 1) of an inequality leave no change of length t in boxes of levels.
+    """Return whether inequalities leave no change of length t in boxes of levels within the budget.
 
     Only changes +-t e_k of one feature and none at all have to miss it. Features that reach their bounds
     before t count for less: q'beta <= max_k(|q_k| - nu_k) |beta|_1 + sum_k nu_k room_k for any nu >= 0.
     """
-    middle, half, unit = 0.5 * (low + high), 0.5 * (high - low), unit_of(view)
-    q, tau = (np.einsum("nv,nv...->n...", factor, part) for part in I.at(middle))
-    size_q, size_tau = (np.einsum("nv,nv...->n...", factor, part) for part in (I.size_q, I.size_tau))
+    middle, half, unit = 0.5 * (low + high), 0.5 * (high - low), (8 * view.lo.shape[1] + 64) * EPS
+    q, tau = (part.sum(axis=1) for part in I.at(middle))
+    size_q, size_tau = I.size_q.sum(axis=1), I.size_tau.sum(axis=1)
     lo, hi, t = view.lo[sample], view.hi[sample], np.minimum(t, FAR)[:, None]
     nu, shift = np.zeros_like(q), np.zeros_like(tau)
     if (np.minimum(hi, -lo) < t).any():
         nu, shift = _reliefs(q, lo, hi, t)
     up, down = view.ways[sample].transpose(1, 0, 2)
-    rise, fall = (
-        np.where(way, rate, -np.inf) for way, rate in ((up, q - nu * (q > 0)), (down, -q - nu * (q <= 0)))
-    )
     slack = unit * (size_tau + shift)[:, None] + unit * t * (size_q + nu)
-    least_rate = np.full((len(q), 1), 0.0)
-    margin = (tau - shift)[:, None] - np.concatenate(
-        [t * rise + slack, t * fall + slack, least_rate + slack.max(axis=1, keepdims=True)], axis=1
-    )
+    rise = np.where(up, t * (q - nu * (q > 0)), -np.inf) + slack
+    fall = np.where(down, t * (-q - nu * (q <= 0)), -np.inf) + slack
+    margin = (tau - shift)[:, None] - np.concatenate([rise, fall, slack.max(axis=1, keepdims=True)], axis=1)
     good = (margin > 0).all(axis=1)
-    dq, dtau = t[..., None] * factor[:, :-1, None] * I.dq, factor[:, :-1] * I.dtau
     # What the box alone does not settle, the budget may.
-    both = (
-        np.einsum("nvd,nv->nd", np.abs(dtau[..., None] - dq), half),
-        np.einsum("nvd,nv->nd", np.abs(dtau[..., None] + dq), half),
-    )
-    swing = np.concatenate([*both, np.einsum("nv,nv->n", np.abs(dtau), half)[:, None]], axis=1)
+    absorbed = nu > np.einsum("njd,nj->nd", np.abs(I.dq), half)  # then nu follows q, and only its room counts
+    room = np.where(absorbed, np.where(q > 0, hi, lo), 0.0)
+    dtau = (I.dtau - np.einsum("njd,nd->nj", I.dq, room))[..., None]
+    dq = t[..., None] * np.where(absorbed[:, None], 0.0, I.dq)
+    slopes = np.concatenate([dtau - dq, dtau + dq, dtau], axis=2)
+    swing = np.einsum("njk,nj->nk", np.abs(slopes), half)
     n, change = np.nonzero((margin <= swing) & good[:, None])
-    d = q.shape[1]
-    sign = np.where(change < d, 1.0, -1.0) * (change < 2 * d)
-    v = dtau[n] - sign[:, None] * dq[n, :, change % d]
-    lowest = margin[n, change] + least(v, low[n], high[n], budget.take(n)) - (v * middle[n]).sum(axis=1)
-    good[n[~(lowest > 0)]] = False
+    v = slopes[n, :, change]
+    least, _ = take(budget, n).least(v, low[n], high[n])
+    good[n[~(margin[n, change] + least - (v * middle[n]).sum(axis=1) > 0)]] = False
     return good
 
 
@@ -395,148 +335,54 @@ def _reliefs(q: Floats, lo: Floats, hi: Floats, t: Floats) -> tuple[Floats, Floa
     rate = np.where(room > 0, np.abs(q), 0.0)
     order = np.argsort(-rate, axis=1)
     full = np.cumsum(np.take_along_axis(np.where(rate > 0, room, np.inf), order, 1), axis=1) < t
-    rates = (
-        _joined(np.take_along_axis(rate, order, 1).T, np.zeros((1, len(q))).T[None][0].T).T
-        if False
-        else np.concatenate([np.take_along_axis(rate, order, 1), np.zeros((len(q), 1))], axis=1)
-    )
+    rates = np.append(np.take_along_axis(rate, order, 1), np.zeros((len(q), 1)), axis=1)
     nu = np.maximum(rate - rates[np.arange(len(q)), full.sum(axis=1)][:, None], 0.0)
     return nu, (nu * np.where(nu > 0, room, 0.0)).sum(axis=1)
 
 
-# Convex programs
+# Programs
 
 
-class Program(NamedTuple):
-    """min |beta|_1 s.t. s beta'G beta - c'beta + g + h (l_j - level_j) <= 0 for all rows, within a budget.
+def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
+    """Project onto a cell: whether there is a point, the change and the multipliers.
 
-    The levels of the sides in `free` are between low and high; what they spend adds up to 1 at most.
+    With many features it looks at those that matter and at those that change in `hint`, then takes in others
+    as the multipliers ask for. If there is no point, the multipliers are a ray that proves it, and the change
+    is where their sum of constraints is least.
     """
-
-    metric: Ints  # (R,)
-    s: Floats  # (R,)
-    c: Floats  # (R, d)
-    g: Floats  # (R,)
-    h: Floats  # (R,)
-    side: Ints  # (R,) -1 for a further constraint
-    free: Ints  # (f,) sides
-    level: Floats  # (V,)
-    low: Floats  # (V,)
-    high: Floats  # (V,)
-    a: Floats  # (V,)
-    share: Floats  # (V,) what is spent at `level`
-
-
-def solve(view: View, i: int, P: Program, hint: Floats) -> tuple[bool, Floats, Floats, Floats]:
-    """Solve the program of sample i: whether that worked, beta, levels and multipliers of the rows.
-
-    Features that change in `hint` are sure to be looked at.
-    """
-    up, down = view.ways[i]
-    work = up | down
-    if work.sum() > FEW_FEATURES:
-        rate = np.where(work, np.abs(P.c).max(axis=0, initial=0.0), -1.0)
-        work = (work & (hint != 0)) | (rate > max(np.sort(rate)[-FEW_FEATURES], 0.0))
-    elastic = False
-    for _ in range(6):
-        solved, beta, levels, lam = _clarabel(view, i, P, np.flatnonzero(work), elastic)
-        if not solved and not elastic:
-            elastic = True
-            continue
-        q = lam @ P.c - 2 * np.einsum("r,rd->d", lam * P.s, view.G[P.metric] @ beta)
-        rate = np.where(work, 0.0, np.maximum(np.where(up, q, 0.0), np.where(down, -q, 0.0)))
-        if not solved or rate.max() <= 1 + 1e-4:
-            break
-        work |= rate > max(1 + 1e-4, np.sort(rate)[-FEW_FEATURES // 2])
-    return solved and not elastic, beta, levels, lam
-
-
-def _clarabel(
-    view: View, i: int, P: Program, features: Ints, elastic: bool
-) -> tuple[bool, Floats, Floats, Floats]:
-    """Solve the program over some features; if `elastic`, rows may be violated at a high price."""
-    F, R, f, d = len(features), len(P.g), len(P.free), P.c.shape[1]
-    if F == 0 or R == 0:
-        return False, np.zeros(d), P.level, (P.g > 0).astype(float)
-    c, g, lo, hi = P.c[:, features], P.g.copy(), view.lo[i, features], view.hi[i, features]
-    rate = np.maximum(np.abs(c).max(axis=1), 1e-300)
-    unit = float(np.where(g > 0, g / rate, 0.0).max()) or 1.0  # a length to measure changes in
-    metrics = sorted(set(P.metric[P.s > 0].tolist()))
-    factors, origins, scales = [], [], []
-    for m in metrics:
-        factor: Any = np.linalg.qr(view.factors[m][:, features], mode="r")
-        mine = np.flatnonzero((P.metric == m) & (P.s > 0))
-        origin, scale = np.zeros(len(factor)), unit * float(np.abs(factor).max(initial=0.0)) or 1.0
-        worst = mine[(g[mine] / rate[mine]).argmax()]
-        centre = np.linalg.lstsq(factor.T, c[worst] / (2 * P.s[worst]), rcond=1e-12)[0]
-        squared = centre @ centre - g[worst] / P.s[worst]
-        if 0 < squared < 0.25 * (centre @ centre):  # a small ball far away is seen from its centre
-            origin, scale = centre, float(np.sqrt(squared))
-        c[mine] -= 2 * P.s[mine, None] * (origin @ factor)
-        g[mine] -= P.s[mine] * (origin @ origin)
-        factors.append(factor)
-        origins.append(origin / scale)
-        scales.append(scale)
-    norm = np.maximum(np.maximum(np.abs(c).max(axis=1) * unit, np.abs(g)), 1e-300)
-    bounded = bool(np.isfinite(lo).any() or np.isfinite(hi).any())
-    # Columns: changes, their sizes, squares |M beta|^2, levels, shares, violation.
-    l0 = 2 * F + len(metrics)
-    n, r0 = l0 + 2 * f + elastic, 4 * F if bounded else 2 * F
-    linear = r0 + R + (2 * f + 1 if f else 0) + elastic
-    A = np.zeros((linear + sum(len(factor) + 2 for factor in factors) + 3 * f, n))
-    b, k, row = np.zeros(len(A)), np.arange(F), linear
-    A[k, k], A[F + k, k], A[k, F + k], A[F + k, F + k] = 1.0, -1.0, -1.0, -1.0
-    if bounded:
-        A[2 * F + k, k], A[3 * F + k, k] = 1.0, -1.0
-        b[2 * F : 4 * F] = np.minimum(np.concatenate([hi, -lo]) / unit, 1e21)  # left out by the solver
-    A[r0 : r0 + R, :F], b[r0 : r0 + R] = -c * (unit / norm)[:, None], -g / norm
-    cones = [clarabel.NonnegativeConeT(linear)]
-    for j, (m, factor, origin, scale) in enumerate(
-        zip(metrics, factors, origins, scales, strict=True), 2 * F
-    ):
-        A[r0 : r0 + R, j] = np.where(P.metric == m, P.s * scale**2 / norm, 0.0)
-        A[row, j], A[row + 1, j], b[row], b[row + 1] = -1.0, 1.0, 1.0, 1.0
-        A[row + 2 : row + 2 + len(factor), :F] = factor * (-2 * unit / scale)
-        b[row + 2 : row + 2 + len(factor)] = -2 * origin
-        cones.append(clarabel.SecondOrderConeT(len(factor) + 2))
-        row += len(factor) + 2
-    if elastic:
-        A[r0 : r0 + R, n - 1], A[linear - 1, n - 1] = -1.0, -1.0
-    spent = r0 + R + 2 * f
-    for j, side in enumerate(P.free, l0):
-        A[r0 : r0 + R, j] = np.where(P.side == side, P.h / norm, 0.0)
-        at = r0 + R + 2 * (j - l0)
-        A[at, j], A[at + 1, j] = -1.0, 1.0
-        b[at], b[at + 1] = P.level[side] - P.low[side], P.high[side] - P.level[side]
-        A[spent, j + f], b[spent] = 1.0, 1.0
-        A[row, j], A[row + 2, j + f] = P.a[side], -1.0
-        b[row], b[row + 1] = np.log(max(P.share[side], 1e-300)), 1.0
-        cones.append(clarabel.ExponentialConeT())
-        row += 3
-    column, index = np.nonzero(A.T)
-    start = np.searchsorted(column, np.arange(n + 1))
-    matrix = csc_matrix((A.T[column, index], index, start), shape=A.shape)
-    cost = np.zeros(n)
-    cost[F : 2 * F], cost[l0 + 2 * f :] = 1.0, VIOLATION
-    settings = clarabel.DefaultSettings()
-    settings.verbose = settings.equilibrate_enable = False  # the rows are scaled already
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-8 if f == 0 else 1e-6
-    solution = clarabel.DefaultSolver(csc_matrix((n, n)), cost, matrix, b, cones, settings).solve()
-    lam = np.maximum(np.array(solution.z)[r0 : r0 + R], 0.0) / norm
-    beta, levels = np.zeros(d), P.level.copy()
-    solved = str(solution.status) in ("Solved", "AlmostSolved")
-    if (solved or elastic) and np.isfinite(lam).all():
-        beta[features] = np.clip(np.array(solution.x)[:F] * unit, lo, hi)
-        levels[P.free] = np.clip(levels[P.free] + solution.x[l0 : l0 + f], P.low[P.free], P.high[P.free])
-        return solved, beta, levels, lam * unit
-    return False, beta, levels, np.zeros(R)
+    moves, d = (program.lo < 0) | (program.hi > 0), len(program.lo)
+    rate, work = np.where(moves, np.abs(program.q).max(axis=0, initial=0.0), 0.0), moves & (hint != 0)
+    while True:
+        work |= moves & (rate > 0) & (rate >= np.sort(rate)[-min(FEW_FEATURES, d)])
+        frames = {id(M): np.linalg.qr(M[:, work]) for M in program.M}
+        found = cone_projection(program._replace(
+            M=[frames[id(M)].R for M in program.M],
+            A=[frames[id(M)].Q.T @ A for M, A in zip(program.M, program.A, strict=True)],
+            q=program.q[:, work], q_size=program.q_size[:, work], lo=program.lo[work], hi=program.hi[work],
+        ))  # fmt: skip
+        beta, lam, solved = np.zeros(d), found.multipliers, found.status == SOLVED
+        beta[work] = found.beta
+        if not solved:
+            H = np.zeros((d, d))
+            for a, s, M in zip(lam, program.s, program.M, strict=True):
+                H += 2 * a * s * M.T @ M
+            least = np.linalg.lstsq(H[np.ix_(work, work)], (lam @ program.q)[work], rcond=1e-12)[0]
+            beta[work] = np.clip(least, program.lo[work], program.hi[work])
+        q = lam @ program.gradients(program.images(beta))
+        rate = np.where(~work & np.where(q > 0, program.hi > 0, program.lo < 0), np.abs(q), 0.0)
+        if not (rate > (1 + 1e-3 if solved else 0.0)).any():
+            return solved, beta, lam
 
 
 # The search
 
 
 class Node(NamedTuple):
-    """A part of the domain: a class, prototypes that have to win (-1 is open), a box of levels."""
+    """A part of the domain: a class, prototypes that have to win (-1 is open), a box of levels.
+
+    It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`. What
+    Newton's method proves of its targets was `tried`, too.
+    """
 
     sample: int
     label: int
@@ -545,33 +391,31 @@ class Node(NamedTuple):
     low: Floats
     high: Floats
     proof: Proof | None = None
+    fresh: bool = False
+    tried: Proof | None = None
 
-    def between(self, j: int, low: float, high: float) -> Node:
-        """Return the part with level j between two ends."""
-        lows, highs = self.low.copy(), self.high.copy()
-        lows[j], highs[j] = low, high
-        return self._replace(low=lows, high=highs)
+    @property
+    def promise(self) -> float:
+        """How far away an answer of the node is thought to be: as the point of its proof."""
+        return self.bound if self.proof is None else max(self.bound, float(np.abs(self.proof.point).sum()))
+
+    @property
+    def key(self) -> tuple[int, int, tuple[int, ...]]:
+        """What Newton's method knows it by."""
+        return self.sample, self.label, tuple(self.target.tolist())
 
 
 class Boxes(NamedTuple):
     """Nodes as arrays, with all that bounds need."""
 
-    nodes: list[Node]
     sample: Ints
     label: Ints
     target: Ints
     low: Floats
     high: Floats
-    radius: Floats
-    comparisons: Comparisons
+    bound: Floats
     budget: Budget
-
-    def take(self, keep: Mask) -> Self:
-        """Return some of the nodes."""
-        which = np.flatnonzero(keep)
-        nested: list[Any] = [type(part)(*(array[which] for array in part)) for part in self[7:]]
-        plain: Any = (part[which] for part in self[1:7])
-        return type(self)([self.nodes[k] for k in which], *plain, *nested)
+    comparisons: Comparisons
 
 
 class Search:
@@ -584,28 +428,36 @@ class Search:
     label : ndarray of shape (n,)
     beta : ndarray of shape (n, d)
     spent : ndarray of shape (n,)
-        Relaxations that were solved.
+        Programs that were solved.
     """
 
     def __init__(
-        self, view: View, rule: Rule, labels: Ints, gap: float, effort: int, starts: Any = None
+        self, view: View, rule: Rule, labels: Ints, gap: float, effort: int, start: Search | None = None
     ) -> None:
         n, d = view.lo.shape
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
         self.value, self.label, self.beta = np.full(n, np.inf), np.full(n, -1), np.zeros((n, d))
-        self.proof: list[tuple[Ints, Proof] | None] = [None] * n  # of the answer, for its targets
-        self.closed, self.spent, self.order = np.full(n, np.inf), np.zeros(n, dtype=int), count()
-        self.queues: list[list[tuple[float, int, Node]]] = [[] for _ in range(n)]
+        self.closed, self.spent = np.full(n, np.inf), np.zeros(n, dtype=int)
+        #: What Newton's method has proven of each sample, class and choice of targets, None where it failed.
+        self.known: dict[tuple[int, int, tuple[int, ...]], Proof | None] = {}
+        self.nodes: list[Node] = []
         if len(labels):
-            if starts is not None:
-                known = np.flatnonzero(starts[0] >= 0)
-                self._improve(known, starts[0][known], starts[1][known])
             self._first_answers()
-            self._prepare(self._roots())
+            if start is not None:
+                known = np.flatnonzero(start.value < np.inf)
+                label, beta = start.label[known], start.beta[known]
+                self._keep(known, label, beta, place(view, rule, known, label, beta).value <= 0)
+                self._newton(known, label, beta)
+            self._roots()
             while self._round():
                 pass
-        left = np.array([min((node[0] for node in queue), default=np.inf) for queue in self.queues])
-        self.bounds = np.minimum(np.minimum(self.closed, left), self.value)
+        self._bounded()
+        self.bounds = np.minimum(self.closed, self.value)
+
+    @property
+    def radius(self) -> Floats:
+        """What has to be proven of each sample, (n,)."""
+        return (1 - self.gap) * self.value
 
     # Answers
 
@@ -614,447 +466,318 @@ class Search:
         view, n = self.view, len(self.value)
         sample, label = (part.ravel() for part in np.meshgrid(np.arange(n), self.labels, indexing="ij"))
         beta = np.zeros((len(sample), view.lo.shape[1]))
-        value = place(view, self.rule, sample, label, beta).value
-        inside = np.asarray((view.g <= 0).all(axis=1))[sample] & (value <= 0)
+        inside = (place(view, self.rule, sample, label, beta).value <= 0) & view.within(sample, beta)
         self.value[sample[inside]], self.label[sample[inside]] = 0.0, label[inside]
-        for attempt in range(MOST_FEATURES + 1):
-            left = np.flatnonzero((self.value == np.inf)[sample])
-            sample, label, value, beta = sample[left], label[left], value[left], beta[left]
-            if not len(left) or attempt == MOST_FEATURES:
+        left = self.value[sample] > 0
+        self._settle(sample[left], label[left])
+
+    def _settle(self, sample: Ints, label: Ints, target: Ints | None = None) -> None:
+        """Look for answers that change a few features, and for the nearest ones around them."""
+        beta, found, left = np.zeros((len(sample), self.view.lo.shape[1])), sample < 0, np.arange(len(sample))
+        chunk = max(1, 2**19 // (beta.shape[1] * self.rule.own[0].size))
+        for attempt in range(MOST_FEATURES):
+            for part in np.split(left, range(chunk, len(left), chunk)):
+                forced = None if target is None else target[part]
+                value, beta[part] = along_features(
+                    self.view, self.rule, sample[part], label[part], beta[part], forced
+                )
+                found[part] = value <= 0
+            self._keep(sample[left], label[left], beta[left], found[left])
+            limit = self.value[sample] if attempt < 2 else np.where(self.value[sample] < np.inf, 0.0, np.inf)
+            left = left[~found[left] & (np.abs(beta).sum(axis=1) < limit)[left]]
+            if not len(left):
                 break
-            value, beta = along_features(view, self.rule, sample, label, beta)
-            found = value <= 0
-            self._improve(sample[found], label[found], beta[found])
-        for k in np.argsort(value):
-            i, c = int(sample[k]), int(label[k])
-            if self.value[i] == np.inf and least_excess(self.rule, c) <= 0:
-                point = downhill(view, self.rule, i, c, beta[k])
-                if point is not None:
-                    self._improve(sample[k : k + 1], label[k : k + 1], point[None])
+        self._newton(sample, label, beta, target)
 
-    def _improve(self, sample: Ints, label: Ints, beta: Floats, levels: Floats | None = None) -> None:
-        """Improve changes that are accepted, or nearly so, and keep the best."""
-        view, rule = self.view, self.rule
-        if len(view.s):
-            for k in range(len(sample)):
-                self._restrict(sample[k], label[k], beta[k], None if levels is None else levels[k])
-            return
-        value, point = stretched(view, rule, sample, label, beta)
-        lost = (value == np.inf) & (np.abs(beta).sum(axis=1) < self.value[sample])
-        same = np.flatnonzero(lost & (label == self.label[sample]))
-        value[same], point[same] = stretched(
-            view, rule, sample[same], label[same], self.beta[sample[same]], beta[same]
-        )
-        for k in np.flatnonzero(lost & (self.value[sample] == np.inf)).tolist() if levels is not None else ():
-            self._restrict(sample[k], label[k], beta[k], levels[k] if levels is not None else None)
-        near = np.flatnonzero((value < 1.2 * self.value[sample]) & (value < np.inf))
-        for k in self._settle(sample[near], label[near], point[near]):
-            i, c = sample[near[k]], label[near[k]]
-            self._restrict(i, c, point[near[k]], None)
-            if self.label[i] == c:
-                self._settle(np.array([i]), np.array([c]), self.beta[i : i + 1])
+    def _keep(self, sample: Ints, label: Ints, beta: Floats, accepted: Mask) -> None:
+        """Keep changes that are accepted, within the pieces and nearer than what is known."""
+        length = np.where(accepted, np.abs(beta).sum(axis=1), np.inf)
+        for k in np.flatnonzero((length < self.value[sample]) & self.view.within(sample, beta)):
+            i = int(sample[k])
+            if length[k] < self.value[i]:
+                self.value[i], self.label[i], self.beta[i] = length[k], label[k], beta[k]
 
-    def _settle(self, sample: Ints, label: Ints, beta: Floats) -> Ints:
-        """Keep changes and what Newton's method makes of them; return where it did not reach an optimum."""
-        view, rule = self.view, self.rule
-        optimal, point, mu = newton(view, rule, sample, label, beta)
-        length, point = stretched(view, rule, sample, label, point)
-        optimal &= length <= np.abs(beta).sum(axis=1) * (1 + 1e-12)
-        at = place(view, rule, sample, label, point)
-        J = np.arange(len(rule.slope) - 1)
-        for k in range(len(sample)):
-            if optimal[k]:
-                lam = np.zeros((rule.first.shape[1], rule.own.shape[2]))
-                lam[J, at.other[k, J]] = mu[k] * at.weight[k, J] / at.sums[k, J]
-                proof = Proof(lam, np.zeros(0), point[k], at.scores[k])
-                self._keep(sample[k], label[k], point[k], (at.own[k], proof))
-            else:
-                self._keep(sample[k], label[k], beta[k], None)
-        return np.flatnonzero(~optimal)
-
-    def _keep(self, i: int, label: int, beta: Floats, proof: tuple[Ints, Proof] | None) -> None:
-        value = float(np.abs(beta).sum())
-        if value < self.value[i]:
-            self.value[i], self.label[i], self.beta[i], self.proof[i] = value, label, beta, proof
-
-    def _restrict(self, i: int, label: int, beta: Floats, levels: Floats | None) -> None:
-        """Look for an answer near a change by convex programs that contain answers only, to first order.
-
-        With levels that are free to change, l S ~ level S + (l - level) S(beta), it finds good ones; with
-        these held fixed, all that is left in the program is accepted.
-        """
-        view, rule, one, mine = self.view, self.rule, np.array([i]), np.array([label])
-        a, J = np.ones(rule.first.shape[1]), len(rule.slope) - 1
-        a[:J] = np.maximum(rule.a[label], 1e-300)
-        for attempt in range(4):
-            at = place(view, rule, one, mine, beta[None])
-            c = compare(view, rule, one, mine, np.array([np.inf]))
-            rows = Rows(*(part[0] for part in chosen(c, rule, mine, at.own)))
-            weight = np.zeros_like(a)
-            weight[:J] = at.weight[0, :J] / a[:J] * (rule.a[label] > 0)
-            total = weight.sum()
-            if attempt or levels is None:
-                share = np.where(
-                    (weight > 1e-9 * total) & rows.use.any(axis=1),
-                    weight / total * np.exp(at.value[0] / total),
-                    0.0,
-                )
-                span = np.log(8) / a
-                P, index = self._program(
-                    i,
-                    label,
-                    rows,
-                    at.scores[0],
-                    beta,
-                    (at.scores[0] - span, np.minimum(at.scores[0] + span, 1.0), a, share),
-                )
-                solved, _, levels, _ = solve(view, i, P, beta)
-                if not solved:
-                    return
-            point, value = beta, np.inf
-            for _ in range(3):
-                P, index = self._program(i, label, rows, levels, point)
-                solved, point, _, lam = solve(view, i, P, beta)
-                if not solved:
-                    return
-                value = place(view, rule, one, mine, point[None]).value[0]
-                if len(view.s) == 0:
-                    length, trial = (
-                        part[0] for part in stretched(view, rule, one, mine, sparse(point)[None])
-                    )
-                    point, value = (trial, 0.0) if length < np.inf else (point, value)
-                if value <= 1e-9:
-                    break
-                levels = np.minimum(levels + value / total / a, 1.0)
-            if value > 1e-9:
-                return
-            before = self.value[i]
-            self._keep(i, label, point, (at.own[0], self._proof(index, lam, point, levels, True)))
-            if self.value[i] > before * (1 - 1e-6):
-                return
-            beta = point
-
-    # Relaxations
-
-    def _program(
-        self, i: int, label: int, rows: Rows, level: Floats, point: Floats | None,
-        vary: tuple[Floats, Floats, Floats, Floats] | None = None,
-    ) -> tuple[Program, tuple[Ints, Ints]]:  # fmt: skip
-        """Return the program of some comparisons (V, Q) at levels, and side and rival of its rows.
-
-        Without a `point` it is the relaxation. With one it is a restriction around it: levels below 0, which
-        ask to be outside of a ball, are cut by a tangent. Levels are held fixed unless it is said how they
-        may vary: low, high, a, and what is spent at `level` (0: fixed).
-        """
-        view = self.view
-        use = rows.use & (level > -1)[:, None]
-        if point is None:
-            use &= (level >= 0)[:, None] | (rows.highest < FAR)
-        side, other = np.nonzero(use)
-        S, D, sum_slope, lead_slope, lowest, highest = (part[side, other] for part in rows[:6])
-        l, metric, more = level[side], self.rule.metric[label][side], len(view.s)
-        curved = l >= 0
-        base, slope = highest, np.zeros_like(sum_slope)
-        low, high, a, share = vary or (level, level, level, np.zeros_like(level))
-        h = np.where(curved | (high[side] > 0), lowest, highest)
-        if point is not None:
-            image = view.G[metric] @ point
-            base, slope, h = (
-                S - 2 * (image @ point),
-                sum_slope + 4 * image,
-                S + sum_slope @ point + 2 * (image @ point),
-            )
-        bent = np.where(curved[:, None], sum_slope, slope)
-        return Program(
-            metric=np.concatenate([metric, view.metric]),
-            s=np.concatenate([np.where(curved, 2 * l, 0.0), view.s]),
-            c=np.concatenate([lead_slope - l[:, None] * bent, view.c[i]]),
-            g=np.concatenate([l * np.where(curved, S, base) - D, view.g[i]]),
-            h=np.concatenate([h, np.zeros(more)]),
-            side=np.concatenate([side, np.full(more, -1)]),
-            free=np.flatnonzero(share > 0), level=level, low=low, high=high, a=a, share=share,
-        ), (side, other)  # fmt: skip
-
-    def _proof(
-        self, index: tuple[Ints, Ints], lam: Floats, beta: Floats, levels: Floats, solved: bool
-    ) -> Proof:
-        rows = np.zeros((self.rule.first.shape[1], self.rule.own.shape[2]))
-        rows[index] = lam[: len(index[0])]
-        return Proof(rows, lam[len(index[0]) :], beta, levels, solved)
-
-    def _relax(self, boxes: Boxes, rows: Rows, k: int) -> Proof:
-        """Solve the relaxation of node k."""
-        node, low, high, budget = boxes.nodes[k], boxes.low[k], boxes.high[k], boxes.budget.take([k])
-        most, fewest = budget.shares(low)[0], budget.shares(high)[0]
-        total = budget.total[0]
-        mine = Rows(*(part[k] for part in rows))
-        free = (node.target >= 0) & (most - fewest > 1e-6 * total) & mine.use.any(axis=1) & (low > -1)
-        if free.sum() < 2 or most.sum() <= total:
-            free[:] = False
-        share = np.where(free, most / max(total - fewest[~free].sum(), 1e-300), 0.0)
-        P, index = self._program(node.sample, node.label, mine, low, None, (low, high, budget.a[0], share))
-        solved, beta, levels, lam = solve(self.view, node.sample, P, self.beta[node.sample])
-        return self._proof(index, lam, beta, levels, solved)
+    def _newton(self, sample: Ints, label: Ints, start: Floats, target: Ints | None = None) -> None:
+        """Keep what Newton's method makes of changes, and what that proves."""
+        view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
+        optimal, beta, mu = newton(view, rule, sample, label, start, target)
+        if target is not None:
+            for row in np.flatnonzero(~optimal):
+                self.known.setdefault((int(sample[row]), int(label[row]), tuple(target[row].tolist())), None)
+        sample, label, beta, mu = sample[optimal], label[optimal], beta[optimal], mu[optimal]
+        at = place(view, rule, sample, label, beta, None if target is None else target[optimal])
+        self._keep(sample, label, beta, np.ones(len(sample), dtype=bool))
+        lam = np.zeros((len(sample), J, rule.own.shape[2]))
+        rows, sides = np.arange(len(sample))[:, None], np.arange(J)
+        lam[rows, sides, at.other[:, :J]] = mu[:, None] * at.weight[:, :J] / at.sums[:, :J]
+        for k, length in enumerate(np.abs(beta).sum(axis=1)):
+            key = int(sample[k]), int(label[k]), tuple(at.own[k, :J].tolist())
+            known = self.known.get(key)
+            if known is None or length < (1 - 1e-6) * np.abs(known.point).sum():
+                self.known[key] = Proof(lam[k], np.zeros(len(view.s)), beta[k])
 
     # Nodes
 
-    def _roots(self) -> list[Node]:
-        V = self.rule.first.shape[1]
-        target = np.where(self.rule.many == 1, 0, -1)
-        return [
-            Node(i, label, 0.0, target[label], np.full(V, -1.0), np.ones(V))
-            for i in np.flatnonzero(self.value > 0).tolist() for label in self.labels.tolist()
-        ]  # fmt: skip
+    def _roots(self) -> None:
+        J = len(self.rule.slope) - 1
+        for label in self.labels.tolist():
+            many = self.rule.pairs.counts[self.rule.first[label, :J], self.rule.second[label, :J]]
+            few = np.prod(many) <= FEW_TARGETS
+            ranges = [range(m) if few else (0,) if m == 1 else (-1,) for m in many.tolist()]
+            for target in product(*ranges):
+                for i in np.flatnonzero(self.value > 0).tolist():
+                    self.nodes.append(Node(i, label, 0.0, np.array(target), np.full(J, -1.0), np.ones(J)))
 
-    def _budget(self, label: Ints, low: Floats, high: Floats) -> Budget:
-        """Return the room for the levels of nodes."""
+    def _budget(self, label: Ints, low: Floats, high: Floats, c: Comparisons) -> Budget:
+        """Return the room for the levels of nodes.
+
+        Normalised, sum_k p_k / p_i = (1 + sum_j t_j) sum_k t_k / (1 + r_k t_k) <= kappa, with t = e_ik and
+        r_k = 1 + the odds of third classes over k: a product of two sums that are at least linear in a box.
+        """
         rule, J = self.rule, len(self.rule.slope) - 1
-        a, b, cost = np.ones((3, *low.shape))
-        a[:, :J], b[:, :J], cost[:, J:] = rule.a[label], rule.shift[label, :J], 0.0
+        a, b, cost = rule.a[label], rule.shift[label, :J], np.ones_like(low)
         total = np.full(len(low), np.exp(rule.log_kappa))
         tells = a > 0
         if rule.normalize:
-            least, most = (np.exp(np.clip(b - a * part, -LARGEST, LARGEST))[:, :J] for part in (high, low))
-            rest = 1 + self._other_odds(label, low)[0]
-            X, g = 1 + least.sum(axis=1), (least / (1 + rest * least)).sum(axis=1)
-            cost[:, :J] = X[:, None] / ((1 + rest * least) * (1 + rest * most)) + g[:, None]
-            total = total - X * g + (cost[:, :J] * least).sum(axis=1)
-        spent = np.where(tells, 0.0, cost * np.exp(np.minimum(b, LARGEST)))[:, :J].sum(axis=1)
+            least, most = (np.exp(np.clip(b - a * part, -LARGEST, LARGEST)) for part in (high, low))
+            r = 1 + self._third_odds(label, c)
+            X, g = 1 + least.sum(axis=1), (least / (1 + r * least)).sum(axis=1)
+            cost = X[:, None] / ((1 + r * least) * (1 + r * most)) + g[:, None]
+            total = total - X * g + (cost * least).sum(axis=1)
+        spent = np.where(tells, 0.0, cost * np.exp(np.minimum(b, LARGEST))).sum(axis=1)
         return Budget(np.where(tells, a, 1.0), b, cost * tells, total - spent)
 
-    def _other_odds(self, label: Ints, low: Floats) -> tuple[Floats, Floats]:
-        """Return the most that sum_j e_kj over third classes j can be, per rival k (N, J), and by side."""
+    def _third_odds(self, label: Ints, c: Comparisons) -> Floats:
+        """Return the most that sum_j e_kj over third classes j can be, per rival k (N, J)."""
         rule, J = self.rule, len(self.rule.slope) - 1
-        E = rule.slope.shape[1]
         slope, shift = rule.slope[label, J:], rule.shift[label, J:]
-        ends = np.stack([slope * low[:, J:E] + shift, shift - slope * low[:, E:]])
-        each = np.exp(
-            np.clip(np.concatenate([ends.max(axis=0), -ends.min(axis=0)], axis=1), -LARGEST, LARGEST)
-        )
-        odds = np.zeros((len(low), J))
-        first = rule.first[label, J:]
-        np.add.at(odds, (np.arange(len(low))[:, None], first - (first > label[:, None])), each)
-        return odds, each
+        ends = np.stack([slope * _of_side(part[:, J:], None) + shift for part in (c.worst, c.best)])
+        odds, rows = np.zeros((len(label), J)), np.arange(len(label))[:, None]
+        for classes, exponent in ((rule.first, ends.max(axis=0)), (rule.second, -ends.min(axis=0))):
+            k = classes[label, J:]
+            np.add.at(odds, (rows, k - (k > label[:, None])), np.exp(np.clip(exponent, -LARGEST, LARGEST)))
+        return odds
 
     def _boxes(self, nodes: list[Node]) -> Boxes:
         """Return nodes as arrays, their boxes narrowed to the scores within the radius and to the budget."""
-        sample, label, _, target, low, high = (np.array(part) for part in list(zip(*nodes, strict=True))[:6])
-        radius = (1 - self.gap) * self.value[sample]
-        c = compare(self.view, self.rule, sample, label, radius)
-        worst, best = (_decided(part.min(axis=3), target, np.max) for part in (c.worst, c.best))
+        sample, label, bound, target, low, high = (
+            np.array(part) for part in list(zip(*nodes, strict=True))[:6]
+        )
+        J = low.shape[1]
+        c = compare(self.view, self.rule, sample, label, self.radius[sample])
+        worst, best = (_of_side(part[:, :J], target) for part in (c.worst, c.best))
         low, high = np.maximum(low, np.minimum(worst, high)), np.minimum(high, best)
-        E, J = self.rule.slope.shape[1], len(self.rule.slope) - 1
-        high[:, J:] = np.minimum(high[:, J:], -np.roll(low[:, J:], E - J, axis=1))
-        budget = self._budget(label, low, high)
-        low, high = narrowed(low, high, budget, complete=not self.rule.normalize)
-        # A score of at least l > 0 is d_own <= r d_other, r = (1 - l) / (1 + l): the triangle inequality.
-        r = ((1 - np.clip(low, 0.0, 1.0)) / (1 + np.clip(low, 0.0, 1.0)))[:, :, None, None]
-        lowest = np.maximum(c.lowest, c.apart * (1 + r) / (1 + np.sqrt(r)) ** 2 * (1 - 1e-12))
-        limit = c.apart * (1 + r) / np.maximum(1 - np.sqrt(r), 1e-100) ** 2 * (1 + 1e-12)
-        c = c._replace(lowest=lowest, highest=np.minimum(c.highest, limit))
-        return Boxes(nodes, sample, label, target, low, high, radius, c, budget)
+        budget = self._budget(label, low, np.maximum(low, high), c)
+        low, high = budget.narrowed(low, high, not self.rule.normalize)
+        bend = self.view.bend[self.rule.metric[label, :J]]
+        each = alone(c, low, bend, self.view.ways[sample]).max(axis=3)
+        undecided = np.where(target >= 0, _at(each, target), each.min(axis=2))
+        bound = np.maximum(bound, undecided.max(axis=1))
+        bound = np.where((low > high + NARROW).any(axis=1), np.inf, bound)
+        if J > 1:  # then the levels are narrowed by what is within the radius
+            bound = np.minimum(bound, self.radius[sample])
+        return Boxes(sample, label, target, low, np.maximum(low, high), bound, budget, c)
 
-    def _close(self, node: Node, bound: float) -> None:
-        self.closed[node.sample] = min(self.closed[node.sample], bound)
+    def _round(self) -> bool:
+        """Look at the most promising nodes of all samples; False if there are none."""
+        nodes, rest, many = [], [], np.zeros(len(self.value), dtype=int)
+        limit = np.where(self.value < np.inf, self.effort, min(self.effort, PATIENCE))
+        radius = self.radius
+        for node in sorted(self.nodes, key=lambda node: node.promise):
+            i = node.sample
+            if node.bound >= radius[i]:
+                self.closed[i] = min(self.closed[i], node.bound)
+            elif node.fresh or self._has_new_proof(node) or (self.spent[i] < limit[i] and many[i] < WIDTH):
+                nodes.append(node)
+                many[i] += 1
+            else:
+                rest.append(node)
+        self.nodes = rest
+        if not nodes:
+            return False
+        boxes = self._boxes(nodes)
+        radius = radius[boxes.sample]
+        over = boxes.bound >= radius
+        np.minimum.at(self.closed, boxes.sample[over], boxes.bound[over])
+        for k in np.flatnonzero(~over):
+            if (nodes[k].target < 0).any():
+                self.nodes += _by_target(nodes[k]._replace(bound=boxes.bound[k]), self.rule)
+        keep = np.flatnonzero(~over & (boxes.target >= 0).all(axis=1))
+        if not len(keep):
+            return True
+        boxes, nodes = take(boxes, keep), [nodes[k] for k in keep]
+        rows = chosen(boxes.comparisons, boxes.target)
+        proofs = self._proofs(boxes, rows, nodes)
+        self.nodes += self._uncovered(boxes, rows, proofs, nodes)
+        return True
 
-    def _prepare(self, nodes: list[Node]) -> None:
-        """Close or divide nodes without a relaxation, as far as that goes; put the rest into the queues."""
-        while nodes:
-            boxes, nodes = self._boxes(nodes), []
-            empty = (boxes.low > boxes.high + NARROW).any(axis=1)
-            bend = self.view.bend[self.rule.metric[boxes.label]]
-            each = alone(boxes.comparisons, boxes.low, bend, self.view.ways[boxes.sample]).max(axis=3)
-            bound = np.maximum(
-                [node.bound for node in boxes.nodes], _decided(each, boxes.target, np.min).max(axis=1)
-            )
-            bound = np.where(empty, np.maximum(bound, boxes.radius), bound)
-            high = np.maximum(boxes.high, boxes.low)
-            for k, node in enumerate(boxes.nodes):
-                boxes.nodes[k] = node._replace(low=boxes.low[k], high=high[k], bound=float(bound[k]))
-                known, proof = self.proof[node.sample], node.proof
-                if proof is None and known is not None and node.label == self.label[node.sample]:
-                    proof = known[1] if (known[0] == node.target).all() else None
-                    boxes.nodes[k] = boxes.nodes[k]._replace(proof=proof)
-            over = bound >= boxes.radius
-            np.minimum.at(self.closed, boxes.sample[over], bound[over])
-            boxes = boxes._replace(high=high).take(~over)
-            proofs = np.array([node.proof is not None for node in boxes.nodes], dtype=bool)
-            some = boxes.take(proofs & (boxes.radius < np.inf))
-            waiting = [
-                node
-                for node, proof in zip(boxes.nodes, proofs & (boxes.radius < np.inf), strict=True)
-                if not proof
-            ]
-            for node, rest in zip(some.nodes, self._uncovered(some, False), strict=True):
-                if rest is None:
-                    waiting.append(node)
-                else:
-                    self._close(node, max(node.bound, (1 - self.gap) * self.value[node.sample]))
-                    nodes += rest
-            for node in waiting:
-                children = self._by_target(node)
-                nodes += children
-                if not children:
-                    heapq.heappush(self.queues[node.sample], (node.bound, next(self.order), node))
+    def _has_new_proof(self, node: Node) -> bool:
+        """Return whether Newton's method may prove something of a node that was not tried yet."""
+        return node.key not in self.known or self.known[node.key] is not node.tried
 
-    def _by_target(self, node: Node, blindly: bool = False) -> list[Node]:
-        """Divide by the prototypes of a side that is open, unless there are too many to do so blindly."""
-        J = len(self.rule.slope) - 1
-        many, is_open = self.rule.many[node.label, :J], node.target[:J] < 0
-        if not is_open.any() or (not blindly and not is_open.all() and np.prod(many[is_open]) > FEW_TARGETS):
-            return []
-        j, children = int(is_open.argmax()), []
-        for p in range(many[j]):
-            target = node.target.copy()
-            target[j] = p
-            children.append(node._replace(target=target, proof=None))
-        return children
+    def _proofs(self, boxes: Boxes, rows: Comparisons, nodes: list[Node]) -> list[Proof]:
+        """Return a proof for each node that was not tried on it yet; keep the answers on the way."""
+        new = np.array([k for k, node in enumerate(nodes) if node.key not in self.known], dtype=int)
+        if len(new):
+            self._settle(boxes.sample[new], boxes.label[new], boxes.target[new])
+        proofs, solved = [], []
+        for k, node in enumerate(nodes):
+            proof = node.proof if node.fresh else self.known[node.key]
+            if node.fresh is False:
+                nodes[k] = node._replace(tried=proof)
+            if proof is None or (not node.fresh and proof is node.tried):
+                self.spent[node.sample] += 1
+                proof, works = self._program(boxes, rows, k, node.proof)
+                solved += [k] if works else []
+            proofs.append(proof)
+        if solved:
+            points = np.array([proofs[k].point for k in solved])
+            sample, label = boxes.sample[solved], boxes.label[solved]
+            good = place(self.view, self.rule, sample, label, points).value <= 0
+            near = np.abs(points).sum(axis=1) < self.value[sample]
+            near |= np.array([self.known[nodes[k].key] is None for k in solved])
+            self._keep(sample, label, points, good)
+            self._newton(sample[near], label[near], points[near], boxes.target[solved][near])
+        return proofs
 
-    def _uncovered(self, boxes: Boxes, divide: bool) -> list[list[Node] | None]:
-        """Return what certificates leave of boxes, None where that is (nearly) all.
+    def _program(self, boxes: Boxes, rows: Comparisons, k: int, known: Proof | None) -> tuple[Proof, bool]:
+        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0.
 
-        If `divide`, what they leave whole is divided.
+        It is halfway between equal parts of the room of the box, and where a known proof is weakest.
         """
-        if not boxes.nodes:
-            return []
-        view = self.view
-        proofs = [node.proof for node in boxes.nodes if node.proof is not None]
-        rows = chosen(boxes.comparisons, self.rule, boxes.label, boxes.target)
-        args = boxes.sample, boxes.label, rows, proofs, boxes.low, boxes.high
-        I = inequality(view, self.rule, *args, local=True)
-        paid = boxes.budget.cost > 0
-        low, high = boxes.low, np.where(paid, boxes.high, boxes.low)
-        ones = np.ones((len(proofs), low.shape[1] + 1))
-        whole = covers(view, boxes.sample, I, boxes.budget, boxes.radius, ones, low, high)
-        result: list[list[Node] | None] = [[] for _ in proofs]
-        n = np.flatnonzero(~whole)
+        view, rule, i, label = self.view, self.rule, int(boxes.sample[k]), int(boxes.label[k])
+        low, high, budget, mine = boxes.low[[k]], boxes.high[[k]], take(boxes.budget, [k]), take(rows, k)
+        metric = rule.metric[label, : low.shape[1]]
+        most, fewest = budget.shares(low), budget.shares(high)
+        spare = max(float(budget.total[0] - fewest.sum()), 0.0) * (1 - 1e-9)
+        wanted = [most - fewest]
+        if known is not None:
+            S = mine.S + mine.sum_slope @ known.point
+            S += 2 * np.einsum("d,jde,e->j", known.point, view.G[metric], known.point)[:, None]
+            weakest = budget.least((known.rows * S).sum(axis=1)[None], low, high)[1]
+            wanted.append(budget.shares(weakest) - fewest)
+        parts = [part * min(1.0, spare / max(part.sum(), 1e-300)) for part in wanted]
+        level = np.clip(budget.levels(fewest + sum(parts) / len(parts)), low, high)
+        level = np.maximum(np.where(budget.cost > 0, level, low)[0], 0.0)
+        side, other = (index.ravel() for index in np.indices(mine.S.shape))
+        l, own, rival = (
+            level[side],
+            rule.own[label, side, boxes.target[k, side]],
+            rule.other[label, side, other],
+        )
+        A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
+        q = np.concatenate(
+            [(mine.lead_slope - level[:, None, None] * mine.sum_slope)[side, other], view.c[i]]
+        )
+        g = np.concatenate([(level[:, None] * mine.S - mine.D).ravel(), view.g[i]])
+        size = np.concatenate([mine.S.ravel(), view.size[i]])
+        program = Program(
+            [view.factors[j] for j in (*metric[side], *view.metric)],
+            [*A, *(centre[i] for centre in view.centres)], q, np.abs(q),
+            np.concatenate([2 * l, view.s]), g, size, view.margin * size, view.lo[i], view.hi[i],
+        )  # fmt: skip
+        solved, beta, lam = projected(program, self.beta[i])
+        return Proof(lam[: len(side)].reshape(mine.S.shape), lam[len(side) :], beta), solved
+
+    def _uncovered(
+        self, boxes: Boxes, rows: Comparisons, proofs: list[Proof], nodes: list[Node]
+    ) -> list[Node]:
+        """Return what certificates leave of nodes, in parts along one level; the rest is closed."""
+        view, (sample, label, _, low, high, bound) = self.view, boxes[:6]
+        radius = self.radius[sample]
+        I = inequality(view, self.rule, sample, label, rows, proofs, low, high)
+        high = np.where(boxes.budget.cost > 0, high, low)
+        whole = covers(self.view, sample, I, boxes.budget, radius, low, high)
+        # Divide a level around 0, else that which the certificate depends on most.
+        weight = np.where((low < 0) & (high > 1e-6), np.inf, np.abs(I.dtau)) * (high - low > 1e-7)
+        weight *= high - low
+        side = weight.argmax(axis=1)
+        zero = np.isinf(weight.max(axis=1))
+        point = weight.max(axis=1) == 0
+        np.minimum.at(self.closed, sample, np.where(point & ~whole, bound, np.maximum(bound, radius)))
+        n = np.flatnonzero(~whole & ~point)
         if not len(n):
-            return result
-        # Which level to divide: one around 0 that matters, else where the certificate may lose most.
-        centre = np.clip(np.array([proof.levels for proof in proofs]), low, high)
-        weight = np.array([proof.rows.sum(axis=1) for proof in proofs])
-        wide = paid & (high - low > 1e-7)
-        around = np.where(wide & (low < -1e-6) & (high > 1e-6), weight, 0.0)
-        point = np.array([proof.point for proof in proofs])
-        lam = np.array([proof.rows for proof in proofs]) * rows.use
-        square = np.einsum("nd,nvde,ne->nv", point, view.G[self.rule.metric[boxes.label]], point)
-        S = rows.S + np.einsum("nvqd,nd->nvq", rows.sum_slope, point) + 2 * square[..., None]
-        flat = np.where((low >= 0)[..., None], rows.lowest, np.minimum(rows.highest, FAR))
-        lost = (lam * np.abs(S - flat)).sum(axis=2) * (centre - low)
-        lost = np.where(wide, lost + 1e-6 * np.abs(I.dtau) * (high - low), 0.0)
-        if self.rule.normalize:
-            lost = self._lost_on_others(boxes, I, centre, lost)
-        zero = np.asarray((around > 0).any(axis=1))
-        j = np.where(zero, around.argmax(axis=1), lost.argmax(axis=1))[n]
-        mid, lo, hi = centre[n, j], low[n, j], high[n, j]
+            return []
+        j, lo, hi = side[n], low[n, side[n]], high[n, side[n]]
+        mid = np.clip(self._levels(boxes, proofs)[n, j], lo, hi)
         grid = np.concatenate([mid - (mid - lo) * PARTS[:0:-1, None], mid + (hi - mid) * PARTS[:, None]]).T
         B = grid.shape[1] - 1
-        m, jj = np.repeat(n, B), np.repeat(j, B)
-        at = np.arange(len(m))
-        box_low, box_high = low[m], high[m]
-        box_low[at, jj], box_high[at, jj] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
-        budget, part = boxes.budget.take(m), Inequality(*(array[m] for array in I))
-        box_low, box_high = narrowed(box_low, box_high, budget, complete=not self.rule.normalize)
-        box_high = np.maximum(box_high, box_low)
-        sample, radius = boxes.sample[m], boxes.radius[m]
-        factor = balanced(view, sample, part, radius, 0.5 * (box_low + box_high), jj)
-        holds = covers(view, sample, part, budget, radius, factor, box_low, box_high).reshape(len(n), B)
-        J = len(self.rule.slope) - 1
-        for r, k in enumerate(n):
-            node, ends = boxes.nodes[k], grid[r]
-            if j[r] >= J and divide:
-                result[k] = self._by_other(node, j[r])
-            elif j[r] >= J or not wide[k, j[r]]:
-                result[k] = None
-            elif np.diff(ends)[holds[r]].sum() < 0.2 * (hi[r] - lo[r]):
+        m, at = np.repeat(n, B), (np.arange(B * len(n)), np.repeat(j, B))
+        box_low, box_high, budget = low[m], high[m], take(boxes.budget, m)
+        box_low[at], box_high[at] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
+        box_low, box_high = budget.narrowed(box_low, box_high, not self.rule.normalize)
+        box_high = np.maximum(box_low, box_high)
+        part = take(I, m)
+        part = balanced(view, sample[m], part, radius[m], 0.5 * (box_low + box_high), at[1])
+        holds = covers(view, sample[m], part, budget, radius[m], box_low, box_high)
+        children = []
+        for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
+            fresh = bool(np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]))
+            if not fresh:
                 split = (
                     0.0
                     if zero[k]
                     else float(np.clip(mid[r], 0.8 * lo[r] + 0.2 * hi[r], 0.2 * lo[r] + 0.8 * hi[r]))
                 )
-                result[k] = (
-                    [node.between(j[r], lo[r], split), node.between(j[r], split, hi[r])] if divide else None
-                )
+                ends = [(lo[r], split), (split, hi[r])]
             else:
-                edges = np.flatnonzero(np.diff(np.concatenate([[True], holds[r], [True]]).astype(int)))
-                result[k] = [node.between(j[r], ends[a], ends[b]) for a, b in edges.reshape(-1, 2)]
-        return result
+                edges = np.flatnonzero(np.diff(np.concatenate([[True], held, [True]]).astype(int)))
+                ends = [(grid[r, a], grid[r, b]) for a, b in edges.reshape(-1, 2)]
+            for ends_of in ends:
+                lows, highs = low[k].copy(), high[k].copy()
+                lows[j[r]], highs[j[r]] = ends_of
+                child = nodes[k]._replace(bound=bound[k], low=lows, high=highs, proof=proofs[k], fresh=fresh)
+                children.append(child)
+        return children
 
-    def _lost_on_others(self, boxes: Boxes, I: Inequality, centre: Floats, lost: Floats) -> Floats:
-        """Return what a relaxation may lose by each level, and by each pair of other classes."""
-        rule, J = self.rule, len(self.rule.slope) - 1
-        T = rule.slope.shape[1] - J
-        odds, each = self._other_odds(boxes.label, boxes.low)
-        t = boxes.budget._replace(cost=np.ones_like(centre)).shares(centre)[:, :J]
-        first = rule.first[boxes.label, J:]
-        k = first - (first > boxes.label[:, None])
-        tk, rest = np.take_along_axis(t, k, 1), 1 + np.take_along_axis(odds, k, 1)
-        middle = np.sqrt(each) / np.sqrt(np.roll(each, T, axis=1))
-        gain = tk / (1 + (rest - each + middle) * tk) - tk / (1 + rest * tk)
-        gain = (gain[:, :T] + gain[:, T:]) / (t / (1 + (1 + odds) * t)).sum(axis=1, keepdims=True)
-        wide = -boxes.low[:, J + T :] - boxes.low[:, J : J + T] > 1e-4
-        result = lost.copy()
-        price = (I.dtau[:, :J] / boxes.budget.a[:, :J]).sum(axis=1, keepdims=True)
-        result[:, J : J + T] = np.where(wide, gain * price, 0.0)
-        return result
+    def _levels(self, boxes: Boxes, proofs: list[Proof]) -> Floats:
+        """Return the scores of the targets where proofs have their points, (N, J)."""
+        points = np.array([proof.point for proof in proofs])
+        at = place(self.view, self.rule, boxes.sample, boxes.label, points, boxes.target)
+        return at.scores[:, : boxes.low.shape[1]]
 
-    def _by_other(self, node: Node, j: int) -> list[Node]:
-        """Divide a node by the score of a pair of other classes, where its relaxation is."""
-        T = self.rule.slope.shape[1] - len(self.rule.slope) + 1
-        low, high = node.low[j], -node.low[j + T]
-        point = np.zeros((1, self.view.lo.shape[1])) if node.proof is None else node.proof.point[None]
-        at = place(self.view, self.rule, np.array([node.sample]), np.array([node.label]), point)
-        split = float(np.clip(at.scores[0, j], 0.8 * low + 0.2 * high, 0.2 * low + 0.8 * high))
-        return [node.between(j, split, node.high[j]), node.between(j + T, -split, node.high[j + T])]
-
-    def _round(self) -> bool:
-        """Relax the most promising nodes of all samples; divide what is left of them; False if none is."""
-        nodes: list[Node] = []
-        for i, queue in enumerate(self.queues):
-            for _ in range(WIDTH):
-                limit = self.effort if self.value[i] < np.inf else min(self.effort, PATIENCE)
-                if queue and queue[0][0] < (1 - self.gap) * self.value[i] and self.spent[i] < limit:
-                    nodes.append(heapq.heappop(queue)[2])
-                    self.spent[i] += 1
-        if not nodes:
-            return False
-        boxes = self._boxes(nodes)
-        boxes = boxes._replace(high=np.maximum(boxes.high, boxes.low))
-        rows = chosen(boxes.comparisons, self.rule, boxes.label, boxes.target)
-        proofs = [self._relax(boxes, rows, k) for k in range(len(nodes))]
-        args = boxes.sample, boxes.label, rows, proofs, boxes.low, boxes.high
-        I = inequality(self.view, self.rule, *args, local=False)
-        fixed = np.where(boxes.budget.cost > 0, boxes.high, boxes.low)
-        bound = proven(self.view, boxes.sample, I, boxes.budget, boxes.low, fixed)
-        bound = np.maximum(bound, [node.bound for node in nodes])
-        for k, node in enumerate(nodes):
-            boxes.nodes[k] = node._replace(
-                low=boxes.low[k], high=boxes.high[k], proof=proofs[k], bound=float(bound[k])
-            )
-        before = self.value.copy()
-        hopeful = (bound < boxes.radius) & np.array([proof.solved for proof in proofs])
-        points = sparse(np.array([proof.point for proof in proofs]))
-        levels = np.array([proof.levels for proof in proofs])
-        self._improve(boxes.sample[hopeful], boxes.label[hopeful], points[hopeful], levels[hopeful])
-        over = bound >= (1 - self.gap) * self.value[boxes.sample]
-        np.minimum.at(self.closed, boxes.sample[over], bound[over])
-        again = ~over & (self.value < (1 - self.gap) * before)[boxes.sample]  # with a smaller radius
-        children = [node for node, same in zip(boxes.nodes, again, strict=True) if same]
-        boxes = boxes._replace(radius=(1 - self.gap) * self.value[boxes.sample]).take(~over & ~again)
-        for node, rest in zip(boxes.nodes, self._uncovered(boxes, True), strict=True):
-            by_target = self._by_target(node, blindly=True) if rest is None or rest else []
-            if rest is None and not by_target:
-                self._close(node, node.bound)
-            elif by_target:
-                children += by_target
-            else:
-                self._close(node, max(node.bound, (1 - self.gap) * self.value[node.sample]))
-                children += rest or []
-        self._prepare(children)
-        return True
+    def _bounded(self) -> None:
+        """Close the nodes that are left, by the largest radius that one of their certificates covers."""
+        for node in self.nodes:
+            if node.proof is None or self.value[node.sample] == np.inf:
+                self.closed[node.sample] = min(self.closed[node.sample], node.bound)
+        left = [node for node in self.nodes if self.value[node.sample] < np.inf]
+        pairs = [(node, node.proof) for node in left if node.proof is not None]
+        if not pairs:
+            return
+        boxes = self._boxes([node for node, _ in pairs])
+        rows = chosen(boxes.comparisons, boxes.target)
+        sample, label, _, low, high, bound = boxes[:6]
+        high = np.where(boxes.budget.cost > 0, high, low)
+        for proofs in ([node.tried or proof for node, proof in pairs], [proof for _, proof in pairs]):
+            I = inequality(self.view, self.rule, sample, label, rows, proofs, low, high)
+            proven, step = np.zeros(len(pairs)), self.radius[sample]
+            for _ in range(12):  # bisection
+                step = 0.5 * step
+                holds = covers(self.view, sample, I, boxes.budget, proven + step, low, high)
+                proven += np.where(holds, step, 0.0)
+            bound = np.maximum(bound, proven)
+        np.minimum.at(self.closed, sample, bound)
 
 
-def _decided(each: Floats, target: Ints, over: Any) -> Floats:
-    """Return each side's value (N, V) of (N, V, P): that of its target, else the best over all of them."""
-    at = np.take_along_axis(each, np.maximum(target, 0)[..., None], 2)[..., 0]
-    return np.where(target >= 0, at, over(each, axis=2))
+def _at(each: Floats, target: Ints) -> Floats:
+    """Return the values (N, J) of the targets, of (N, J, P)."""
+    return np.take_along_axis(each, np.maximum(target, 0)[..., None], 2)[..., 0]
+
+
+def _of_side(score: Floats, target: Ints | None) -> Floats:
+    """Return a bound (N, J) of each side's score, by bounds (N, J, P, Q) of its comparisons."""
+    each = score.min(axis=3)
+    return each.max(axis=2) if target is None else np.where(target >= 0, _at(each, target), each.max(axis=2))
+
+
+def _by_target(node: Node, rule: Rule) -> list[Node]:
+    """Divide a node by the prototypes of its first open side."""
+    j = int((node.target < 0).argmax())
+    many = rule.pairs.counts[rule.first[node.label, j], rule.second[node.label, j]]
+    children = []
+    for p in range(many):
+        target = node.target.copy()
+        target[j] = p
+        children.append(node._replace(target=target))
+    return children

@@ -1,18 +1,11 @@
-"""Branch and bound over budgets: the nearest change that makes one of several classes probable enough.
+"""Where a class is probable enough, and the nearest such change around a first one, samples in lock-step.
 
 In scaled changes beta = w delta, a class i is probable enough where sum_j e_ij <= kappa = 1/theta - 1 with
 e_ij = exp(beta_ij - a_j s_j) and s_j = D_j / S_j, the score of the pair (i, j): S = d_other + d_own is a
-convex quadratic, D = d_other - d_own is linear. Whoever gives pair j the *level* l_j asks for
-l_j S_j - D_j <= 0 and lets it spend the share exp(b_j - a_j l_j) of the budget, b_j = beta_ij - log kappa;
-the shares add up to 1 at most.
+convex quadratic, D = d_other - d_own is linear. F is the logarithm of the left over the right side.
 
-    node         a class, the prototypes that have to win (some may be open), and a box of levels
-    bound        the convex relaxation l S >= low S + (l - low) S_low, solved by Clarabel
-    certificate  multipliers and a point prove, by convexity in beta alone, an inequality q(l)'beta >= tau(l)
-                 that is linear in the levels: it holds for whole boxes, around an optimum for large ones
-    answer       Newton's method on the active features, all samples at once, else convex restrictions
-
-The samples of a batch go in lock-step, so this is not `branch_and_bound`, which takes one node at a time.
+    first answers  one feature after the other is changed by the best step on a ladder of lengths
+    nearest ones   Newton's method on the features that move: sign_k + mu dF/dbeta_k = 0 and F = 0
 """
 
 from __future__ import annotations
@@ -22,19 +15,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(float).eps)
-#: A radius beyond all changes.
-FAR = 1e30
 #: Exponents are kept within what exp can take.
 LARGEST = 700.0
-#: Boxes of levels narrower than this are as good as a point.
-NARROW = 1e-9
+#: How far below zero F has to be, so that rounding does not decide.
+INSIDE = 1e-12
+#: Newton's method: a relative step so small that another feature may join; its steps in all, and until a
+#: feature joins or leaves.
+NEARLY, STEPS, PATIENCE = 1e-2, 40, 10
+#: Lengths tried along each feature, relative to the farthest prototype: finer near the sample.
+LADDER = np.linspace(0.0, 1.0, 17)[1:] ** 2
+#: Parts of the way from one of them to the next.
+FINER = np.linspace(0.0, 1.0, 17)[1:]
 
 
 class Pairs(NamedTuple):
@@ -51,25 +48,23 @@ class Pairs(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What each class asks for at a threshold, of V sides: first the J = K - 1 rivals.
+    """What each class asks for at a threshold, of E sides: first the J = K - 1 rivals.
 
     A side is an ordered pair of classes whose score matters, that of the first over the second. If other
-    pairs matter (normalised probabilities; a target that has to be the most probable class), they follow,
-    and then their mirror images.
+    pairs matter (normalised probabilities; a target that has to be the most probable class), they follow.
     """
 
     pairs: Pairs
     log_kappa: float
     normalize: bool
     foremost: bool  # whether the class has to be the most probable one, too
-    first: Ints  # (K, V) the classes of each side
-    second: Ints  # (K, V)
-    slope: Floats  # (K, E) exponents log e = slope s + shift, without the mirror images
+    first: Ints  # (K, E) the classes of each side
+    second: Ints  # (K, E)
+    slope: Floats  # (K, E) exponents log e = slope s + shift
     shift: Floats  # (K, E)
-    own: Ints  # (K, V, P) prototypes
-    other: Ints  # (K, V, P)
-    many: Ints  # (K, V) how many of `own` are not padding
-    metric: Ints  # (K, V)
+    own: Ints  # (K, E, P) prototypes
+    other: Ints  # (K, E, P)
+    metric: Ints  # (K, E)
 
     @property
     def a(self) -> Floats:
@@ -85,8 +80,7 @@ def rule_of(pairs: Pairs, theta: float, normalize: bool, foremost: bool) -> Rule
         rivals = [j for j in range(K) if j != i]
         others = list(combinations(rivals, 2)) if normalize or foremost else []
         # A positive alpha swaps the roles of two classes.
-        sides = [(i, j) if pairs.alpha[i, j] <= 0 else (j, i) for j in rivals]
-        sides += others + [(k, j) for j, k in others]
+        sides = [(i, j) if pairs.alpha[i, j] <= 0 else (j, i) for j in rivals] + others
         first.append([a for a, _ in sides])
         second.append([b for _, b in sides])
         slope.append([-abs(pairs.alpha[i, j]) for j in rivals] + [pairs.alpha[j, k] for j, k in others])
@@ -95,38 +89,44 @@ def rule_of(pairs: Pairs, theta: float, normalize: bool, foremost: bool) -> Rule
     own = pairs.own[a, b]
     return Rule(
         pairs, float(np.log1p(-theta) - np.log(theta)), normalize, foremost, a, b, np.array(slope),
-        np.array(shift), own, pairs.own[b, a], pairs.counts[a, b], pairs.point_metric[own[..., 0]],
+        np.array(shift), own, pairs.own[b, a], pairs.point_metric[own[..., 0]],
     )  # fmt: skip
 
 
 class View(NamedTuple):
     """Prototypes and further constraints as the samples of a batch see them, in scaled changes."""
 
-    u: Floats  # (n, S, d) M'L (point - x) with M = L / w
-    squares: Floats  # (n, S) |L (point - x)|^2
+    z: Floats  # (n, S, k) L (point - x)
+    u: Floats  # (n, S, d) M'z with M = L / w
+    squares: Floats  # (n, S) |z|^2
     factors: list[Floats]  # M of each metric, then of each further ball
     G: Floats  # (M, d, d) M'M
+    bend: Floats  # (M, d) its diagonals
     lo: Floats  # (n, d)
     hi: Floats  # (n, d)
-    metric: Ints  # (e,) of the further constraints s beta'G beta - c'beta + g <= 0; 0 for a half-space
+    metric: Ints  # (e,) of the further constraints s |M beta|^2 - c'beta + g <= 0; 0 for a half-space
     s: Floats  # (e,)
     c: Floats  # (n, e, d)
     g: Floats  # (n, e)
     size: Floats  # (n, e) size of the terms of g
-
-    @property
-    def bend(self) -> Floats:
-        """The diagonals of G, (M, d)."""
-        return np.einsum("mdd->md", self.G)
+    margin: float  # by how much of that size an answer has to be inside
+    centres: list[Floats]  # (n, k) L (centre - x) of the further balls, zeros for a half-space
 
     @property
     def ways(self) -> Mask:
         """Which features may rise and which may fall, (n, 2, d)."""
         return np.stack([self.hi > 0, self.lo < 0], axis=1)
 
+    def within(self, sample: Ints, beta: Floats) -> Mask:
+        """Return whether changes (N, d) meet the further constraints."""
+        image = np.einsum("nd,edf->nef", beta, self.G[self.metric])
+        curved = self.s * np.einsum("nef,nf->ne", image, beta)
+        values = curved - np.einsum("ned,nd->ne", self.c[sample], beta) + self.g[sample]
+        return np.asarray((values <= 1e-9 * self.size[sample]).all(axis=1))
+
 
 def view_of(
-    pairs: Pairs, X: Floats, weights: Floats, lower: Floats, upper: Floats, pieces: Any, margin: float = 0.0
+    pairs: Pairs, X: Floats, weights: Floats, lower: Floats, upper: Floats, pieces: Any, margin: float
 ) -> View:
     """Return what samples (n, d) see within their bounds; `pieces` are further balls and half-spaces."""
     way = pairs.points - X[:, None]
@@ -134,25 +134,27 @@ def view_of(
     z = np.matmul(way[:, :, None], pairs.metrics[pairs.point_metric].transpose(0, 2, 1))
     u = np.matmul(z, M[pairs.point_metric])[:, :, 0]
     factors, e = list(M), len(pieces)
-    metric, s = np.zeros(e, dtype=np.int64), np.zeros(e)
+    metric, s, centres = np.zeros(e, dtype=np.int64), np.zeros(e), []
     c, g, size = np.zeros((len(X), e, X.shape[1])), np.zeros((len(X), e)), np.zeros((len(X), e))
     for k, piece in enumerate(pieces):
         if hasattr(piece, "radius"):
-            to_centre = (piece.centre - X)[:, None] @ piece.L.T
-            squares = np.square(to_centre).sum(axis=(1, 2))
+            to_centre = (piece.centre - X) @ piece.L.T
+            squares = np.square(to_centre).sum(axis=1)
             metric[k], s[k] = len(factors), 1.0
             factors.append(piece.L / weights)
-            c[:, k] = 2 * (to_centre @ piece.L)[:, 0] / weights
+            c[:, k] = 2 * (to_centre @ piece.L) / weights
             g[:, k], size[:, k] = squares - piece.radius**2, squares + piece.radius**2
         else:
+            to_centre = np.zeros((len(X), M.shape[1]))
             terms = piece.normal * X
             c[:, k] = piece.normal / weights
             g[:, k] = -(terms.sum(axis=1) + piece.offset)
             size[:, k] = np.abs(terms).sum(axis=1) + abs(piece.offset)
+        centres.append(to_centre)
     G = np.array([factor.T @ factor for factor in factors])
-    lo, hi = (lower - X) * weights, (upper - X) * weights
     return View(
-        u, np.square(z).sum(axis=(2, 3)), factors, G, lo, hi, metric, s, c, g + margin * size, size
+        z[:, :, 0], u, np.square(z).sum(axis=(2, 3)), factors, G, np.einsum("mdd->md", G),
+        (lower - X) * weights, (upper - X) * weights, metric, s, c, g, size, margin, centres,
     )  # fmt: skip
 
 
@@ -172,28 +174,29 @@ def excess(rule: Rule, label: Ints, s: Floats, slopes: bool = True) -> tuple[Flo
     value, share = _log_sum(t[:, :J])
     value -= rule.log_kappa
     if E == J:
-        gradient = share * slope
         if not slopes:
-            return value, gradient, np.empty(0)
+            return value, np.empty(0), np.empty(0)
+        gradient = share * slope
         return value, gradient, _diagonal(gradient * slope) - gradient[:, :, None] * gradient[:, None]
-    own, other = _variables(rule, label)
+    own, other = rule.first[label], rule.second[label]
+    other[:, :J] += own[:, :J] - label[:, None]  # of a rival, whichever of the two comes first
+    own[:, :J] = label[:, None]
     T = np.zeros((N, K, K))
     T[rows[:, None], own, other], T[rows[:, None], other, own] = t, -t
     log_p, pi = _log_sum(T)
     log_p = -log_p
     rivals = log_p.copy()
     rivals[rows, label] = -np.inf
+    omega = np.zeros((N, K))
     if rule.normalize:
         value, omega = _log_sum(rivals)
         value += -log_p[rows, label] - rule.log_kappa
-    else:
-        omega = np.zeros((N, K))
     lead = rivals.max(axis=1) - log_p[rows, label]
     ahead = rule.foremost & (lead > value)
     value = np.where(ahead, lead, value)
-    omega[ahead] = np.eye(K)[rivals[ahead].argmax(axis=1)]
     if not slopes:
         return value, np.empty(0), np.empty(0)
+    omega[ahead] = np.eye(K)[rivals[ahead].argmax(axis=1)]
     jac = np.zeros((N, K, E))  # of log p
     which = np.arange(E)
     jac[rows[:, None], own, which] = -pi[rows[:, None], own, other]
@@ -212,29 +215,11 @@ def excess(rule: Rule, label: Ints, s: Floats, slopes: bool = True) -> tuple[Flo
     return value, gradient * slope, hessian * slope[:, :, None] * slope[:, None]
 
 
-def least_excess(rule: Rule, label: int) -> float:
-    """Return what F cannot fall below, as no score of the class exceeds 1."""
-    J, E = len(rule.slope) - 1, rule.slope.shape[1]
-    if E == J:
-        return float(excess(rule, np.array([label]), np.ones((1, E)))[0][0])
-    return -np.inf
-
-
-def _variables(rule: Rule, label: Ints) -> tuple[Ints, Ints]:
-    """Return the classes (a, b) whose exponent T_ab each variable is, (N, E)."""
-    E, J = rule.slope.shape[1], len(rule.slope) - 1
-    own, other = rule.first[label, :E].copy(), rule.second[label, :E].copy()
-    other[:, :J] += own[:, :J] - label[:, None]  # of a rival, whichever of the two comes first
-    own[:, :J] = label[:, None]
-    return own, other
-
-
 def _log_sum(t: Floats) -> tuple[Floats, Floats]:
     """Return log sum exp(t) over the last axis, and the share of each term."""
-    top = t.max(axis=-1, keepdims=True)
-    e = np.exp(t - top)
-    total = e.sum(axis=-1, keepdims=True)
-    return (top + np.log(total))[..., 0], e / total
+    e = np.exp(t)
+    total = e @ np.ones(t.shape[-1])
+    return np.log(total), e / total[..., None]
 
 
 def _diagonal(rows: Floats) -> Floats:
@@ -248,58 +233,59 @@ class Place(NamedTuple):
     value: Floats  # (N,)
     slope: Floats  # (N, d)
     curvature: Floats  # (N, d, d)
-    scores: Floats  # (N, V) of the sides
-    sums: Floats  # (N, V) d_own + d_other of the nearest prototypes
-    own: Ints  # (N, V) which of `Rule.own` is nearest
-    other: Ints  # (N, V)
+    scores: Floats  # (N, E) of the sides
+    sums: Floats  # (N, E) d_own + d_other of the nearest prototypes
+    own: Ints  # (N, E) which of `Rule.own` is nearest
+    other: Ints  # (N, E)
     weight: Floats  # (N, E) -dF/ds
 
 
-def place(view: View, rule: Rule, sample: Ints, label: Ints, beta: Floats, curved: bool = False) -> Place:
-    """Evaluate changes (N, d) of some samples for some classes."""
-    E, point_metric = rule.slope.shape[1], rule.pairs.point_metric
+def place(
+    view: View, rule: Rule, sample: Ints, label: Ints, beta: Floats, target: Ints | None = None,
+    curved: bool = False,
+) -> Place:  # fmt: skip
+    """Evaluate changes (N, d) of some samples for some classes.
+
+    The targets (N, J), if given, are the prototypes that have to be near instead of the nearest ones.
+    """
+    rows = np.arange(len(beta))[:, None]
     image = np.matmul(beta[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, beta), 0.0)
-    u, rows = view.u[sample], np.arange(len(beta))[:, None]
-    distance = view.squares[sample] - 2 * np.einsum("nsd,nd->ns", u, beta) + squared[:, point_metric]
-    distance = np.maximum(distance, 0.0)
+    u = view.u[sample]
+    distance = view.squares[sample] - 2 * np.matmul(u, beta[..., None])[..., 0]
+    distance = np.maximum(distance + squared[:, rule.pairs.point_metric], 0.0)
     mine, theirs = rule.own[label], rule.other[label]
     own = distance[rows[..., None], mine].argmin(axis=2)
     other = distance[rows[..., None], theirs].argmin(axis=2)
+    if target is not None:
+        own[:, : target.shape[1]] = target
     p = np.take_along_axis(mine, own[..., None], 2)[..., 0]
     q = np.take_along_axis(theirs, other[..., None], 2)[..., 0]
     near, far = distance[rows, p], distance[rows, q]
     sums = np.maximum(near + far, 1e-300)
     scores = (far - near) / sums
-    value, weight, second = excess(rule, label, scores[:, :E])
-    metric = rule.metric[label, :E]
-    near, far, total, s = near[:, :E, None], far[:, :E, None], sums[:, :E, None], scores[:, :E, None]
-    d_near, d_far = (
-        2 * (image[rows, metric] - u[rows, p[:, :E]]),
-        2 * (image[rows, metric] - u[rows, q[:, :E]]),
-    )
-    d_score, d_sum = 2 * (near * d_far - far * d_near) / total**2, d_near + d_far
-    slope = np.einsum("ne,ned->nd", weight, d_score)
+    value, weight, second = excess(rule, label, scores)
+    pull = image[rows, rule.metric[label]]
+    d_near, d_far = 2 * (pull - u[rows, p]), 2 * (pull - u[rows, q])
+    d_score = (near[..., None] * d_far - far[..., None] * d_near) * (2 / sums**2)[..., None]
+    slope = np.matmul(weight[:, None], d_score)[:, 0]
     curvature = np.empty(0)
     if curved:
-        part = weight[..., None] / total
+        part = weight / sums
         scale = np.zeros((len(beta), len(view.G)))
-        np.add.at(scale, (rows, metric), (4 * part * s)[..., 0])
-        cross = np.matmul((part * d_score).transpose(0, 2, 1), d_sum)
+        np.add.at(scale, (rows, rule.metric[label]), 4 * part * scores)
+        cross = np.matmul((part[..., None] * d_score).transpose(0, 2, 1), d_near + d_far)
         curvature = np.matmul(d_score.transpose(0, 2, 1), np.matmul(second, d_score))
-        curvature -= cross + cross.transpose(0, 2, 1) + np.einsum("nm,mde->nde", scale, view.G)
+        curvature -= cross + cross.transpose(0, 2, 1) + np.tensordot(scale, view.G, 1)
     return Place(value, slope, curvature, scores, sums, own, other, -weight)
 
 
 # Answers
 
-#: Lengths tried along each feature, relative to the farthest prototype: finer near the sample.
-LADDER = np.linspace(0.0, 1.0, 33)[1:] ** 2
-#: Relative size below which a change that a solver leaves is taken for zero.
-ZERO = 1e-4
 
-
-def along_features(view: View, rule: Rule, sample: Ints, label: Ints, base: Floats) -> tuple[Floats, Floats]:
+def along_features(
+    view: View, rule: Rule, sample: Ints, label: Ints, base: Floats, target: Ints | None = None
+) -> tuple[Floats, Floats]:
     """Change one more feature: by the shortest step on a ladder of lengths that is enough, else the best one.
 
     Returns
@@ -309,108 +295,62 @@ def along_features(view: View, rule: Rule, sample: Ints, label: Ints, base: Floa
     beta : ndarray of shape (N, d)
         The change and the step.
     """
-    (N, d), E = base.shape, rule.slope.shape[1]
-    value, beta = np.empty(N), base.copy()
-    chunk = max(1, 2**19 // (d * len(LADDER) * E * rule.own.shape[2]))
-    for first in range(0, N, chunk):
-        rows = np.arange(first, min(first + chunk, N))
-        start, c, i = base[rows], label[rows], sample[rows]
-        metric = rule.metric[c, :E]
-        image = np.einsum("nd,nvdf->nvf", start, view.G[metric])[:, :, None]
-        square = np.einsum("nvpd,nd->nvp", image, start)
-        bend = view.bend[metric].transpose(1, 0, 2)[:, None]  # (E, 1, N, d)
-        u, squares = [], []
-        for points in (rule.own[c, :E], rule.other[c, :E]):
-            towards = view.u[i[:, None, None], points]
-            squares.append(
-                view.squares[i[:, None, None], points]
-                + square
-                - 2 * np.einsum("nvpd,nd->nvp", towards, start)
-            )
-            u.append((towards - image).transpose(1, 2, 0, 3))
-        longest = (
-            np.maximum(*(np.abs(part).max(axis=1) for part in u)) / np.where(bend > 0, bend, np.inf)[:, 0]
-        )
-        room = np.stack([view.hi[i] - start, start - view.lo[i]], axis=1)[..., None]
-        steps = np.minimum(2 * longest.max(axis=0)[:, None, :, None] * LADDER, room)  # (N, 2, d, ladder)
-        signed = steps * np.array([1.0, -1.0])[:, None, None]
-        # Prototypes come first: what follows takes the least over few of them.
-        near, far = (
-            (signed * (signed * bend[:, :, :, None, :, None] - 2 * part[:, :, :, None, :, None])
-             + square.transpose(1, 2, 0)[..., None, None, None]).min(axis=1)
-            for part, square in zip(u, squares, strict=True)
-        )  # fmt: skip
-        total = near + far
-        s = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
-        many = np.repeat(c, steps[0].size)
-        F = excess(rule, many, s.reshape(E, -1).T, slopes=False)[0].reshape(len(rows), -1)
-        F[steps.reshape(len(rows), -1) <= 0] = np.inf
-        enough = np.where(F <= 0, steps.reshape(len(rows), -1), np.inf)
-        best = np.where(enough.min(axis=1) < np.inf, enough.argmin(axis=1), F.argmin(axis=1))
-        value[rows] = F[np.arange(len(rows)), best]
-        _, k, _ = np.unravel_index(best, steps.shape[1:])
-        beta[rows, k] += signed.reshape(len(rows), -1)[np.arange(len(rows)), best]
-    return value, beta
+    (N, d), metric, n = base.shape, rule.pairs.point_metric, np.arange(len(base))
+    image = np.matmul(base[:, None, None], view.G)[:, :, 0]
+    square = np.einsum("nmd,nd->nm", image, base)
+    distance = view.squares[sample] - 2 * np.einsum("nsd,nd->ns", view.u[sample], base) + square[:, metric]
+    way, bend = view.u[sample] - image[:, metric], view.bend[metric]
+    longest = (np.abs(way) / np.where(bend > 0, bend, np.inf)).max(axis=1)
+    room = np.stack([view.hi[sample] - base, base - view.lo[sample]], axis=1)[..., None]
+    steps = np.minimum(2 * longest[:, None, :, None] * LADDER, room)  # (N, 2, d, ladder)
+    signed = steps * np.array([1.0, -1.0])[:, None, None]
+
+    def nearest(points: Ints) -> Floats:
+        """Return the distances (E, N, 2, d, ladder) to the nearest of some prototypes (N, E, P)."""
+        at = points.transpose(2, 1, 0)
+        slope = (-2 * way[n, at])[:, :, :, None, :, None]
+        there = signed * (signed * bend[at][:, :, :, None, :, None] + slope)
+        there += distance[n, at][..., None, None, None]
+        return there.min(axis=0)
+
+    own = rule.own[label]
+    if target is not None:
+        own[:, : target.shape[1]] = np.take_along_axis(own[:, : target.shape[1]], target[..., None], 2)
+    near, far = nearest(own), nearest(rule.other[label])
+    total = near + far
+    s = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
+    many = np.repeat(label, steps[0].size)
+    F = excess(rule, many, s.reshape(len(s), -1).T, slopes=False)[0].reshape(N, -1)
+    lengths = steps.reshape(N, -1)
+    F[lengths <= 0] = np.inf
+    enough = np.where(F <= 0, lengths, np.inf)
+    best = np.where(enough.min(axis=1) < np.inf, enough.argmin(axis=1), F.argmin(axis=1))
+    # Between the step and the one before it, where F gets below 0 for the first time.
+    last = np.where(best % len(LADDER) > 0, signed.reshape(N, -1)[n, best - 1], 0.0)
+    ends = last[:, None] + (signed.reshape(N, -1)[n, best] - last)[:, None] * FINER
+    beta = np.repeat(base[:, None], len(FINER), axis=1)
+    beta[n, :, best // len(LADDER) % d] += ends
+    again = np.repeat(n, len(FINER))
+    forced = None if target is None else target[again]
+    F = place(view, rule, sample[again], label[again], beta.reshape(-1, d), forced).value.reshape(N, -1)
+    best = np.where((F <= 0).any(axis=1), (F <= 0).argmax(axis=1), len(FINER) - 1)
+    return F[n, best], beta[n, best]
 
 
-def downhill(view: View, rule: Rule, i: int, label: int, start: Floats) -> Floats | None:
-    """Return a change of sample i with F <= 0 that descents find, from a start and prototypes, or None."""
-    own = np.unique(rule.own[label, : len(rule.slope) - 1])
-    metrics = rule.pairs.point_metric[own]
-    ways = [
-        np.linalg.lstsq(view.G[m], view.u[i, p], rcond=1e-12)[0] for m, p in zip(metrics, own, strict=True)
-    ]
-    starts = np.clip([start, np.mean(ways, axis=0), *ways], view.lo[i], view.hi[i])
-    one, mine = np.array([i]), np.array([label])
-
-    def F(beta: Floats) -> tuple[float, Floats]:
-        at = place(view, rule, one, mine, beta[None])
-        return at.value[0], at.slope[0]
-
-    box = np.column_stack([view.lo[i], view.hi[i]])
-    for beta in sorted(starts, key=lambda beta: F(beta)[0])[:4]:
-        end = minimize(F, beta, jac=True, method="L-BFGS-B", bounds=box, callback=None)
-        if end.fun <= 0:
-            return np.asarray(end.x)
-    return None
+def _solved(systems: Floats, right: Floats) -> Floats:
+    """Solve systems (N, d, d); those that are singular get infinity."""
+    try:
+        return np.asarray(np.linalg.solve(systems, right[..., None])[..., 0])
+    except np.linalg.LinAlgError:
+        regular = np.linalg.slogdet(systems)[0] != 0
+        result = np.full(right.shape, np.inf)
+        result[regular] = np.linalg.solve(systems[regular], right[regular][..., None])[..., 0]
+        return result
 
 
-def stretched(
-    view: View, rule: Rule, sample: Ints, label: Ints, beta: Floats, base: Floats | float = 0.0
-) -> tuple[Floats, Floats]:
-    """Return lengths and changes of the points on the way from `base` over beta that just reach F <= 0.
-
-    They are cut at the bounds. A length is infinite where none up to 64 times the way does.
-    """
-    lo, hi, result, base = view.lo[sample], view.hi[sample], beta.copy(), np.zeros_like(beta) + base
-    N = len(beta)
-    scale, bad, good, open_ = np.ones(N), np.zeros(N), np.full(N, np.inf), np.arange(N)
-    for attempt in range(60):
-        if not len(open_):
-            break
-        at, way = scale[open_], beta[open_] - base[open_]
-        point = np.clip(base[open_] + at[:, None] * way, lo[open_], hi[open_])
-        now = place(view, rule, sample[open_], label[open_], point)
-        inside = (point > lo[open_]) & (point < hi[open_])
-        rate = np.where(inside, now.slope * way, 0.0).sum(axis=1)
-        met = now.value <= 0
-        bad[open_] = np.where(met, bad[open_], np.maximum(bad[open_], at))
-        good[open_] = np.where(met, at, good[open_])
-        result[open_[met]] = point[met]
-        below, above = bad[open_], good[open_]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ahead = np.where(rate < 0, at - now.value / rate, np.inf)
-        found = above < np.inf
-        close = (met & (np.abs(ahead - at) <= 1e-14 * at)) | (above - below <= 4e-16 * above)
-        ahead *= 1 + 8 * EPS  # from either side to the side where F <= 0
-        inner = np.where((below < ahead) & (ahead < above), ahead, 0.5 * (below + np.where(found, above, 0)))
-        least = at * (1 + EPS * 4.0 ** min(attempt, 25))  # F is zero up to rounding there
-        scale[open_] = np.where(found, inner, np.where(ahead <= 4 * at, np.maximum(ahead, least), 2 * at))
-        open_ = open_[~(found & close) & (scale[open_] <= 64)]
-    return np.where(good < np.inf, np.abs(result).sum(axis=1), np.inf), result
-
-
-def newton(view: View, rule: Rule, sample: Ints, label: Ints, start: Floats) -> tuple[Mask, Floats, Floats]:
+def newton(
+    view: View, rule: Rule, sample: Ints, label: Ints, start: Floats, target: Ints | None = None
+) -> tuple[Mask, Floats, Floats]:
     """Solve sign_k + mu dF/dbeta_k = 0 over the features that move, and F = 0, all problems in lock-step.
 
     Returns
@@ -424,29 +364,27 @@ def newton(view: View, rule: Rule, sample: Ints, label: Ints, start: Floats) -> 
     N, d = start.shape
     beta, sign, lo, hi = start.copy(), np.sign(start), view.lo[sample], view.hi[sample]
     moving = (beta != 0) & (lo < beta) & (beta < hi)
-    mu, fresh, turns = np.zeros(N), np.ones(N, dtype=bool), np.zeros(N)
+    mu, fresh, since = np.zeros(N), np.ones(N, dtype=bool), np.zeros(N)
     optimal, open_ = np.zeros(N, dtype=bool), np.arange(N)
-    for _ in range(60):
-        open_ = open_[moving[open_].any(axis=1) & (turns[open_] <= 2 * d)]
+    for _ in range(STEPS):
+        open_ = open_[moving[open_].any(axis=1) & (since[open_] < PATIENCE)]
         if not len(open_):
             break
         b, m, sg, low, high = beta[open_], moving[open_], sign[open_], lo[open_], hi[open_]
-        now = place(view, rule, sample[open_], label[open_], b, curved=True)
+        forced = None if target is None else target[open_]
+        now = place(view, rule, sample[open_], label[open_], b, forced, curved=True)
         slope = np.where(m, now.slope, 0.0)
-        squared = (slope**2).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            mu[open_] = np.where(fresh[open_], -(sg * slope).sum(axis=1) / squared, mu[open_])
+            first_mu = -(sg * slope).sum(axis=1) / (slope**2).sum(axis=1)
+        mu[open_] = np.where(fresh[open_], first_mu, mu[open_])
         good = (mu[open_] > 0) & (mu[open_] < np.inf)
         system = np.zeros((len(open_), d + 1, d + 1))
         both = m[:, :, None] & m[:, None]
         system[:, :d, :d] = np.where(both, mu[open_][:, None, None] * now.curvature, _diagonal(1.0 * ~m))
         system[:, :d, d] = system[:, d, :d] = slope
-        right = np.concatenate([np.where(m, -sg, 0.0), -now.value[:, None]], axis=1)
+        right = np.concatenate([np.where(m, -sg, 0.0), -(now.value + INSIDE)[:, None]], axis=1)
         system[~good] = np.eye(d + 1)
-        try:
-            step = np.linalg.solve(system, right[..., None])[..., 0]
-        except np.linalg.LinAlgError:
-            break
+        step = _solved(system, right)
         good &= np.isfinite(step).all(axis=1)
         step[~good] = 0.0
         length, moved = np.abs(b).sum(axis=1), np.abs(step[:, :d]).sum(axis=1)
@@ -471,20 +409,15 @@ def newton(view: View, rule: Rule, sample: Ints, label: Ints, start: Floats) -> 
         wants = np.where(b == 0, np.where(rises, np.abs(pull) - 1, 0.0), 1 - np.sign(b) * pull)
         wants = np.where(m | (low == high), 0.0, wants)
         worst = wants.argmax(axis=1)
-        settled = whole & (moved <= 1e-7 * length)
+        settled = whole & (moved <= NEARLY * length)
         joins = settled & (wants[rows, worst] > 1e-7)
         at_rest = joins & (b[rows, worst] == 0)
         m[rows[joins], worst[joins]] = True
         sg[rows[at_rest], worst[at_rest]] = np.sign(pull[rows, worst])[at_rest]
         done = settled & ~joins & (moved <= 1e-9 * length)
         beta[open_], moving[open_], sign[open_] = b, m, sg
-        fresh[open_] = blocked | joins
-        turns[open_] += blocked | joins
+        fresh[open_] = blocked | joins | (whole & (step[:, d] <= 0))
+        since[open_] = np.where(blocked | joins, 0, since[open_] + 1)
         optimal[open_] = done
         open_ = open_[good & ~done]
     return optimal, beta, mu
-
-
-def sparse(beta: Floats) -> Floats:
-    """Return the change without what a solver leaves of features that do not change."""
-    return np.where(np.abs(beta) <= ZERO * np.abs(beta).sum(axis=-1, keepdims=True), 0.0, beta)

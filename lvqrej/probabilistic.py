@@ -222,7 +222,7 @@ class ProbabilisticCertainty(Certainty):
         gamma = (log kappa - beta) / alpha, kappa = 1/theta - 1, unless a gamma in (-1, 0) makes one of them
         the outside of a ball. For more classes, p(i | x) >= theta is sum_j e_ij <= kappa, a union over all
         budgets w of the cells e_ij <= kappa w_j. A branch and bound refines it for each sample until its
-        relative gap is at most `gap` or `effort` relaxations are solved; `explain` reports the gap it has.
+        relative gap is at most `gap` or `effort` programs are solved; `explain` reports the gap it has.
 
         Parameters
         ----------

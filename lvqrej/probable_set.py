@@ -31,7 +31,7 @@ from lvqrej.prototypes import PrototypeModel
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-#: The relative gap aimed at, and the number of relaxations after which a sample is left with the gap it has.
+#: The relative gap aimed at, and the number of programs after which a sample is left with the gap it has.
 GAP, EFFORT = 1e-3, 100
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
@@ -39,10 +39,6 @@ SMALLEST = 1e-6
 CHUNK = 64
 #: Multiples of a change that the option is asked about: F is zero there up to rounding.
 STRETCHES = np.concatenate([[1.0], 1 + 2.0**-52 * 4.0 ** np.arange(24)])
-
-
-#: Answers with a larger gap than this are tried to improve cell by cell, in at most so many rounds.
-LOOSE, ROUNDS = 1e-2, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,7 @@ class ProbableSet:
     gap : float
         Relative gap to stop at.
     effort : int
-        Number of relaxations after which a sample is left with the gap it has.
+        Number of programs after which a sample is left with the gap it has.
     """
 
     option: Any
@@ -135,44 +131,28 @@ class ProbableSet:
         theta, K = min(max(self.theta, SMALLEST), 1 - 2.0**-53), len(self.option.classes)
         normalize = bool(self.option.normalize) and K > 2
         labels = np.array(self.labels if self.theta < 1 else (), dtype=np.int64)
-        pieces = [piece for piece, _ in self.pieces]
-        view = view_of(self.pairs, X, weights, lower, upper, pieces, margin)
-        starts = None
-        if normalize and len(labels):  # what is valid without normalisation is valid with it
-            plain = Search(view, rule_of(self.pairs, theta, False, False), labels, self.gap, self.effort // 5)
-            starts = plain.label, plain.beta
+        view = view_of(self.pairs, X, weights, lower, upper, [piece for piece, _ in self.pieces], margin)
+        start = None
+        if normalize:  # what is accepted without normalisation is accepted with it
+            start = Search(view, rule_of(self.pairs, theta, False, False), labels, self.gap, self.effort // 5)
         rule = rule_of(self.pairs, theta, normalize, self.targeted and self.theta <= 0.5)
-        search = Search(view, rule, labels, self.gap, self.effort, starts)
+        search = Search(view, rule, labels, self.gap, self.effort, start)
         bounds = search.bounds if self.theta >= SMALLEST or not len(labels) else np.zeros(len(X))
-        changes, distances = self._settled(X, search, weights, lower, upper, margin)
-        label = search.label
-        for i in np.flatnonzero(bounds < (1 - LOOSE) * distances):
-            row = slice(i, i + 1)
-            for start in self._starts(X[i], changes[i] if distances[i] < np.inf else None):
-                for _ in range(ROUNDS):  # the budgets of a cell are those at its nearest point before
-                    cells = self._cells_around(np.clip(start, lower[row], upper[row]))
-                    one = cells.nearest(X[row], weights, lower[row], upper[row], margin)
-                    start = np.clip(X[row] + one.changes, lower[row], upper[row])
-                    length = float((np.abs(start - X[row]) * weights).sum())
-                    if not length < (1 - self.gap) * distances[i] or not self._accepts(start)[0]:
-                        break
-                    changes[i], distances[i], label[i] = start[0] - X[i], length, cells.labels[one.cells[0]]
-        found = distances < np.inf
+        changes = search.beta / weights
+        found, left = np.zeros(len(X), dtype=bool), np.flatnonzero(search.value < np.inf)
+        for scale in STRETCHES:
+            if not len(left):
+                break
+            points = np.clip(X[left] + scale * changes[left], lower[left], upper[left])
+            good = self._accepts(points)
+            found[left[good]], changes[left[good]] = True, (points - X[left])[good]
+            left = left[~good]
+        found[left] = True  # of which the option may still think otherwise
+        changes[~found] = 0.0
+        distances = np.where(found, np.abs(changes * weights).sum(axis=1), np.inf)
         paths = np.where(found, np.where(distances > 0, CONE, START), NONE)
-        return Nearest(changes, distances, np.minimum(bounds, distances), np.where(found, label, -1), paths)
-
-    def _starts(self, x: Floats, change: Floats | None) -> list[Floats]:
-        """Return points (1, d) whose cells may hold a near answer: that so far, the ways to prototypes."""
-        starts = [] if change is None else [x + change]
-        parts = np.linspace(0.0, 1.0, 21)[1:, None]
-        for c in self.labels:
-            own = np.unique(np.delete(self.pairs.own[c], c, axis=0))
-            for point in (self.pairs.points[own].mean(axis=0), *self.pairs.points[own]):
-                way = x + parts * (point - x)
-                starts.append(way[self.option.certainty(way).argmax()])
-                accepted = np.flatnonzero(self.option.accepts(way, self.theta))
-                starts += [way[accepted[0]]] if len(accepted) else []
-        return [start[None] for start in starts]
+        label = np.where(found, search.label, -1)
+        return Nearest(changes, distances, np.minimum(bounds, distances), label, paths)
 
     def _accepts(self, points: Floats) -> Mask:
         """Return whether the option accepts each point, as the class asked for, within all pieces."""
@@ -182,34 +162,6 @@ class ProbableSet:
         for piece, _ in self.pieces:
             accepted &= piece.excess(points) <= 0
         return accepted
-
-    def _settled(
-        self, X: Floats, search: Search, weights: Floats, lower: Floats, upper: Floats, margin: float
-    ) -> tuple[Floats, Floats]:
-        """Return changes that the option accepts, stretched by a few last digits, and their lengths."""
-        changes, left = search.beta / weights, search.value < np.inf
-        for scales in (STRETCHES[:1], STRETCHES[1:]):
-            rows = np.flatnonzero(left)
-            left = np.zeros(len(X), dtype=bool)
-            if len(rows):
-                points = np.clip(
-                    X[rows, None] + scales[:, None] * changes[rows, None],
-                    lower[rows, None],
-                    upper[rows, None],
-                )
-                good = self._accepts(points.reshape(-1, X.shape[1])).reshape(len(rows), -1)
-                some = good.any(axis=1)
-                changes[rows[some]] = (points - X[rows, None])[some, good[some].argmax(axis=1)]
-                left[rows[~some]] = True
-        missing = left | ~(search.value < np.inf)
-        for i in np.flatnonzero(left):
-            cells = self._cells_around((X[i] + changes[i])[None], int(search.label[i]))
-            one = cells.nearest(X[i : i + 1], weights, lower[i : i + 1], upper[i : i + 1], margin)
-            point = np.clip(X[i] + one.changes, lower[i], upper[i])
-            if one.distances[0] < np.inf and self._accepts(point)[0]:
-                changes[i], missing[i] = one.changes[0], False
-        changes[missing] = 0.0
-        return changes, np.where(missing, np.inf, np.abs(changes * weights).sum(axis=1))
 
     def tightened(self, errors: Floats, around: Floats) -> Cells:
         """Return cells whose points stay accepted when each feature is off by up to `errors`, of shape (d,).
@@ -222,7 +174,7 @@ class ProbableSet:
             offsets = errors * np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors)))
         return self._cells_around(around + offsets).tightened(errors, around)
 
-    def _cells_around(self, points: Floats, label: int | None = None) -> Cells:
+    def _cells_around(self, points: Floats) -> Cells:
         """Return one convex cell of inputs that are probable enough per class, with budgets as at the points.
 
         They are divided in proportion to the largest e_ij over the points, and asked of the prototypes
@@ -234,7 +186,7 @@ class ProbableSet:
         z = np.einsum("skd,nsd->nsk", pairs.metrics[pairs.point_metric], points[:, None] - pairs.points)
         squares = np.square(z).sum(axis=2)
         cells = []
-        for c in self.labels if label is None else (label,):
+        for c in self.labels:
             near, far = squares[:, rule.own[c]][..., None], squares[:, rule.other[c]][:, :, None]
             total = near + far
             scores = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
