@@ -35,8 +35,9 @@ from lvqrej.validation import (
 LADDER = tuple(32 * float(np.finfo(float).eps) * step for step in (1, 32, 2**10, 2**15))
 #: Samples and numbers per chunk: so many that handing one out costs nothing, so few that memory stays flat.
 _CHUNK, _NUMBERS = 4096, 2**20
-#: Where a sample takes milliseconds or more: chunks per worker, so that no worker waits long for another.
-_PER_WORKER = 4
+#: Where a sample takes milliseconds or more: samples per chunk, and chunks per worker if there are several,
+#: so that none waits long for another.
+_SLOW, _PER_WORKER = 64, 4
 #: The relative gap above which prototypes are tried as answers, too.
 _GAP = 1e-6
 #: As many features a reason names.
@@ -88,7 +89,7 @@ def explain(
         reason in `reasons`.
     n_jobs : int, optional
         Number of parallel jobs, as in joblib: None leaves it to `joblib.parallel_config`, and is 1 outside of
-        one; -1 is all processors. The results do not depend on it.
+        one; -1 is all processors. Beyond rounding the results do not depend on it.
     progress : bool
         Whether to show a progress bar.
 
@@ -153,7 +154,8 @@ def explained(query: Query) -> Explanations:
     accepted, (n, d) = query.accepted_set(), query.samples.shape
     size = max(1, min(_CHUNK, _NUMBERS // d))
     if n > 1 and (accepted.gap > 0 or len(query.required.b)):  # then each takes milliseconds
-        size = min(size, -(-n // (_PER_WORKER * workers(query.n_jobs))))
+        jobs = workers(query.n_jobs)
+        size = min(size, _SLOW, -(-n // (_PER_WORKER * jobs)) if jobs > 1 else n)
     answers = joined(query.each(partial(valid_answers, accepted=accepted), size), n)
     return query.result(answers, accepted)
 
