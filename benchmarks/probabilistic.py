@@ -30,14 +30,17 @@ DATA = {"Wine": load_wine, "Iris": load_iris, "Breast Cancer": load_breast_cance
 
 
 def rejects(name, prototypes_per_class, seed=0, standardize=True):
-    """Return a fitted certainty, the 40 % quantile of its training certainties, training samples, rejects."""
+    """Return a fitted certainty, the 40 % quantile of its training certainties, training samples, rejects.
+
+    The rejects are those of the whole table, as in benchmarks/counterfactuals.py.
+    """
     X, y = DATA[name](return_X_y=True)
     X = StandardScaler().fit_transform(X) if standardize else X
-    train, test, labels, _ = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+    train, _, labels, _ = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
     estimator = GMLVQ(prototypes_per_class=prototypes_per_class, random_state=0)
     option = ProbabilisticCertainty(estimator).fit(train, labels)
     theta = float(np.quantile(option.certainty(train), 0.4))
-    return option, theta, train, test[~option.accepts(test, theta)]
+    return option, theta, train, X[~option.accepts(X, theta)]
 
 
 def timed_batch(option, theta, samples):
@@ -101,7 +104,7 @@ def row(name, prototypes, method, seconds, option, theta, samples, answers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="leave out Digits")
-    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=20, help="samples that are explained one by one")
     arguments = parser.parse_args()
     table = []
     for name in DATA:
@@ -109,10 +112,11 @@ def main():
             if name == "Digits" and arguments.quick:
                 continue
             option, theta, train, samples = rejects(name, prototypes)
-            many = arguments.samples if name != "Digits" else 10
+            samples = samples if name != "Digits" else samples[:10]
+            many = min(arguments.samples, len(samples))
             explain(option, theta, samples[:1])
-            batch, answers = timed_batch(option, theta, samples[:many])
-            line = row(name, prototypes, "explain, one batch", batch, option, theta, samples[:many], answers)
+            batch, answers = timed_batch(option, theta, samples)
+            line = row(name, prototypes, "explain, one batch", batch, option, theta, samples, answers)
             lines = [line]
             for method, function, n in methods(option, theta, train, many):
                 with warnings.catch_warnings():

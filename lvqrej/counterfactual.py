@@ -37,7 +37,7 @@ LADDER = tuple(32 * float(np.finfo(float).eps) * step for step in (1, 32, 2**10,
 _CHUNK, _NUMBERS = 4096, 2**20
 #: Where a sample takes milliseconds or more: samples per chunk, and chunks per worker if there are several,
 #: so that none waits long for another.
-_SLOW, _PER_WORKER = 64, 4
+_SLOW, _PER_WORKER = 128, 4
 #: The relative gap above which prototypes are tried as answers, too.
 _GAP = 1e-6
 #: As many features a reason names.

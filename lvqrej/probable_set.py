@@ -36,7 +36,7 @@ GAP, EFFORT = 1e-3, 100
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
 #: Samples that are searched for together.
-CHUNK = 64
+CHUNK = 128
 #: Multiples of a change that the option is asked about: F is zero there up to rounding.
 STRETCHES = np.concatenate([[1.0], 1 + 2.0**-52 * 4.0 ** np.arange(24)])
 
