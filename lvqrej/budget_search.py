@@ -476,6 +476,8 @@ class Search:
         beta, found, left = np.zeros((len(sample), self.view.lo.shape[1])), sample < 0, np.arange(len(sample))
         chunk = max(1, 2**19 // (beta.shape[1] * self.rule.own[0].size))
         for attempt in range(MOST_FEATURES):
+            if not len(left):
+                break
             for part in np.split(left, range(chunk, len(left), chunk)):
                 forced = None if target is None else target[part]
                 value, beta[part] = along_features(
@@ -485,8 +487,6 @@ class Search:
             self._keep(sample[left], label[left], beta[left], found[left])
             limit = self.value[sample] if attempt < 2 else np.where(self.value[sample] < np.inf, 0.0, np.inf)
             left = left[~found[left] & (np.abs(beta).sum(axis=1) < limit)[left]]
-            if not len(left):
-                break
         self._newton(sample, label, beta, target)
 
     def _keep(self, sample: Ints, label: Ints, beta: Floats, accepted: Mask) -> None:

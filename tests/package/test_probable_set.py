@@ -378,6 +378,17 @@ def test_words_say_where_the_doubt_is(wine):
     assert f"{why.label} rather than" in why.active[0]
 
 
+def test_what_is_accepted_already_stays(wine):
+    option, theta, _ = wine
+    X = load_wine(return_X_y=True)[0]
+    X = StandardScaler().fit_transform(X)
+    accepted = X[option.accepts(X, theta)][:3]
+    box = np.full(accepted.shape, np.inf)
+    found = option.cells(theta).nearest(accepted, np.ones(13), -box, box, 1e-15)
+    assert (found.distances == 0).all()
+    assert (found.changes == 0).all()
+
+
 def test_a_further_ball_narrows_the_set(wine):
     option, theta, rejected = wine
     x = rejected[:1]
