@@ -33,6 +33,7 @@ from lvqrej.local_search import (
     along_features,
     newton,
     place,
+    shortened,
 )
 from lvqrej.solvers.cone import Program, cone_projection
 from lvqrej.solvers.homotopy import SOLVED
@@ -470,6 +471,17 @@ class Search:
         self.value[sample[inside]], self.label[sample[inside]] = 0.0, label[inside]
         left = self.value[sample] > 0
         self._settle(sample[left], label[left])
+        settled = {key[0] for key, proof in self.known.items() if proof is not None}
+        lost = np.array([i for i in np.flatnonzero(self.value > 0).tolist() if i not in settled], dtype=int)
+        for c in self.labels if len(lost) else ():  # then the prototypes of a class, or their middle, may do
+            own = np.unique(np.delete(self.rule.pairs.own[c], c, axis=0))
+            ways = view.ways_to[lost][:, own]
+            ways = np.concatenate([ways, ways.mean(axis=1, keepdims=True)], axis=1)
+            beta = np.clip(ways, view.lo[lost, None], view.hi[lost, None]).reshape(-1, ways.shape[2])
+            sample, label = np.repeat(lost, len(own) + 1), np.full(len(beta), c)
+            good = place(view, self.rule, sample, label, beta).value <= 0
+            self._keep(sample, label, beta, good)
+            self._newton(sample[good], label[good], beta[good])
 
     def _settle(self, sample: Ints, label: Ints, target: Ints | None = None) -> None:
         """Look for answers that change a few features, and for the nearest ones around them."""
@@ -501,6 +513,13 @@ class Search:
         """Keep what Newton's method makes of changes, and what that proves."""
         view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
         optimal, beta, mu = newton(view, rule, sample, label, start, target)
+        again = np.flatnonzero(~optimal)
+        again = again[place(view, rule, *(part[again] for part in (sample, label, start))).value <= 0]
+        if len(again):
+            mine = sample[again], label[again], None if target is None else target[again]
+            shorter = shortened(view, rule, *mine[:2], start[again], mine[2])
+            self._keep(*mine[:2], shorter, np.ones(len(again), dtype=bool))
+            optimal[again], beta[again], mu[again] = newton(view, rule, *mine[:2], shorter, mine[2])
         if target is not None:
             for row in np.flatnonzero(~optimal):
                 self.known.setdefault((int(sample[row]), int(label[row]), tuple(target[row].tolist())), None)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lvqrej.solvers.certificate import knapsack_change
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -96,6 +98,7 @@ def rule_of(pairs: Pairs, theta: float, normalize: bool, foremost: bool) -> Rule
 class View(NamedTuple):
     """Prototypes and further constraints as the samples of a batch see them, in scaled changes."""
 
+    ways_to: Floats  # (n, S, d) to the prototypes
     z: Floats  # (n, S, k) L (point - x)
     u: Floats  # (n, S, d) M'z with M = L / w
     squares: Floats  # (n, S) |z|^2
@@ -153,7 +156,7 @@ def view_of(
         centres.append(to_centre)
     G = np.array([factor.T @ factor for factor in factors])
     return View(
-        z[:, :, 0], u, np.square(z).sum(axis=(2, 3)), factors, G, np.einsum("mdd->md", G),
+        way * weights, z[:, :, 0], u, np.square(z).sum(axis=(2, 3)), factors, G, np.einsum("mdd->md", G),
         (lower - X) * weights, (upper - X) * weights, metric, s, c, g, size, margin, centres,
     )  # fmt: skip
 
@@ -282,6 +285,9 @@ def place(
 
 # Answers
 
+#: Linear programs that shorten a change.
+SHORTER = 25
+
 
 def along_features(
     view: View, rule: Rule, sample: Ints, label: Ints, base: Floats, target: Ints | None = None
@@ -335,6 +341,31 @@ def along_features(
     F = place(view, rule, sample[again], label[again], beta.reshape(-1, d), forced).value.reshape(N, -1)
     best = np.where((F <= 0).any(axis=1), (F <= 0).argmax(axis=1), len(FINER) - 1)
     return F[n, best], beta[n, best]
+
+
+def shortened(
+    view: View, rule: Rule, sample: Ints, label: Ints, beta: Floats, target: Ints | None = None
+) -> Floats:
+    """Shorten accepted changes (N, d) by linear programs within a region of trust around them.
+
+    The shortest change in a box that meets F + slope'step <= 0 fills up one feature after the other, so it
+    has few changed features; what F misses there is asked for in addition.
+    """
+    trust = 0.5 * np.abs(beta).max(axis=1)
+    for _ in range(SHORTER):
+        at = place(view, rule, sample, label, beta, target)
+        low = np.maximum(view.lo[sample], beta - trust[:, None])
+        high = np.minimum(view.hi[sample], beta + trust[:, None])
+        base = np.clip(0.0, low, high)
+        missing = at.value + (at.slope * (base - beta)).sum(axis=1)
+        for _ in range(3):
+            trial = base + knapsack_change(-at.slope, missing, low - base, high - base)
+            value = place(view, rule, sample, label, trial, target).value
+            missing = missing + np.maximum(value, 0.0)
+        shorter = np.abs(trial).sum(axis=1) < np.abs(beta).sum(axis=1)
+        good = (value <= 0) & shorter & view.within(sample, trial)
+        beta, trust = np.where(good[:, None], trial, beta), trust * np.where(good, 1.5, 0.4)
+    return beta
 
 
 def _solved(systems: Floats, right: Floats) -> Floats:

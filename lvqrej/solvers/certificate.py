@@ -43,12 +43,19 @@ def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
         result = np.where(tau > 0, tau / top, 0.0)
         short = (tau > 0) & (top > 0) & (top * room[index, best] < tau)
     if short.any():
-        result[short] = _filled(rate[short], room[short], tau[short])
+        result[short] = _filled(rate[short], room[short], tau[short])[0]
     return result
 
 
-def _filled(rate: Floats, room: Floats, tau: Floats) -> Floats:
-    """Fill up the features in the order of their rates until `tau` is reached; return what that takes."""
+def knapsack_change(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
+    """Return the change (n, d) that attains the value of `knapsack`; all features at their ends if none does."""
+    room = np.where(q > 0, hi, -lo)
+    rate = np.where(room > 0, np.abs(q), 0.0)
+    return np.sign(q) * _filled(rate, room, np.maximum(tau, 0.0))[1]
+
+
+def _filled(rate: Floats, room: Floats, tau: Floats) -> tuple[Floats, Floats]:
+    """Fill up the features in the order of their rates until `tau` is reached; what that takes, and amounts."""
     order = np.argsort(-rate, axis=1, kind="stable")
     rates = np.take_along_axis(rate, order, axis=1)
     rooms = np.where(rates > 0, np.take_along_axis(room, order, axis=1), 0.0)
@@ -56,7 +63,9 @@ def _filled(rate: Floats, room: Floats, tau: Floats) -> Floats:
     rest = tau[:, None] - np.concatenate([np.zeros((len(tau), 1)), before[:, :-1]], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         amounts = np.where((rates > 0) & (rest > 0), np.minimum(rooms, rest / rates), 0.0)
-    return np.where(before[:, -1] >= tau, amounts.sum(axis=1), np.inf)
+    result = np.zeros_like(rate)
+    np.put_along_axis(result, order, amounts, axis=1)
+    return np.where(before[:, -1] >= tau, amounts.sum(axis=1), np.inf), result
 
 
 def certified(
