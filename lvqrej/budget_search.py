@@ -35,7 +35,7 @@ from lvqrej.local_search import (
     place,
     shortened,
 )
-from lvqrej.solvers.cone import Program, cone_projection
+from lvqrej.solvers.cone import Program, solved
 from lvqrej.solvers.homotopy import SOLVED
 
 #: A radius beyond all changes.
@@ -48,6 +48,9 @@ WIDTH, PATIENCE = 4, 20
 MOST_FEATURES = 8
 #: At most so many combinations of prototypes are listed before anything is known of them.
 FEW_TARGETS = 16
+#: A node is divided by a score between other classes if that makes its budget looser than so many gaps, and
+#: so often per program that may be solved.
+LOOSE, DIVISIONS = 3, 10
 #: With more features than this, a program starts with those that matter.
 FEW_FEATURES = 16
 #: Where a box is divided to see what a certificate covers, from its centre (0) to its ends (1).
@@ -67,6 +70,7 @@ class Comparisons(NamedTuple):
     sum_slope: Floats  # (N, E, P, Q, d) their slopes there
     lead_slope: Floats
     apart: Floats  # (N, E, P, Q)
+    highest: Floats  # (N, E, P, Q) sum
     worst: Floats  # (N, E, P, Q) score
     best: Floats
 
@@ -90,11 +94,12 @@ def compare(view: View, rule: Rule, sample: Ints, label: Ints, radius: Floats) -
     slack = 1e-12 * S
     near_least, far_least = (np.maximum(d - rise(2 * w) - slack, 0.0) for d, w in ((near, u), (far, v)))
     near_most, far_most = (d + rise(-2 * w, bend) + slack for d, w in ((near, u), (far, v)))
+    highest = (S + rise(sum_slope, 2 * bend)) * (1 + 1e-12)
     with np.errstate(invalid="ignore"):
         best, worst = np.fmin(_score(near_least, far_most), 1.0), np.fmax(_score(near_most, far_least), -1.0)
     twin = apart == 0
     best, worst = np.where(twin, 0.0, best), np.where(twin, 0.0, worst)
-    return Comparisons(S, D, sum_slope, lead_slope, apart, worst, best)
+    return Comparisons(S, D, sum_slope, lead_slope, apart, highest, worst, best)
 
 
 def _score(near: Floats, far: Floats) -> Floats:
@@ -233,7 +238,8 @@ def inequality(
 ) -> Inequality:  # fmt: skip
     """Return what multipliers prove for levels between low and high (N, J).
 
-    S is at least its tangent at the point; where a level may be negative, its side is left out.
+    For levels of at least 0, S is at least its tangent at the point; for those of at most 0, it is at most
+    what it can be within the radius. Where a level may have both signs, its side is left out.
     """
     J = low.shape[1]
     lam, more, point = (np.array(part) for part in zip(*proofs, strict=True))
@@ -241,18 +247,19 @@ def inequality(
     image = np.matmul(point[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, point), 0.0)
     pull, square = image[n, metric][:, :, None], squared[n, metric][..., None]
-    lam = np.where(low[..., None] >= 0, np.maximum(lam, 0.0), 0.0)
-    width = lam * (1 + high[..., None])
+    curved, below = (low >= 0)[..., None], (high <= 0)[..., None] & (rows.highest < FAR)
+    lam = np.where(curved | below, np.maximum(lam, 0.0), 0.0)
+    width = lam * (1 + np.maximum(-low, high)[..., None])
     length = np.sqrt(0.5 * (rows.S - rows.D)) + np.sqrt(0.5 * (rows.S + rows.D)) + 2 * np.sqrt(square)
     g, c, s, m, more = view.g[sample], view.c[sample], view.s, view.metric, np.maximum(more, 0.0)
     curl, bent = 2 * s[:, None] * image[:, m], s * squared[:, m]
     size_q = 2 * (width * length).sum(axis=2)[..., None] * np.sqrt(view.bend)[metric]
-    size_tau = (width * (rows.S + 2 * square)).sum(axis=2)
+    size_tau = (width * (rows.S + np.where(curved, 2 * square, rows.highest))).sum(axis=2)
     return Inequality(
         _joined(np.einsum("njq,njqd->njd", lam, rows.lead_slope), np.einsum("ne,ned->nd", more, c - curl)),
         _joined(-(lam * rows.D).sum(axis=2), (more * (g - bent)).sum(axis=1)),
-        -np.einsum("njq,njqd->njd", lam, rows.sum_slope + 4 * pull),
-        (lam * (rows.S - 2 * square)).sum(axis=2),
+        -np.einsum("njq,njqd->njd", lam * curved, rows.sum_slope + 4 * pull),
+        (lam * np.where(curved, rows.S - 2 * square, rows.highest)).sum(axis=2),
         _joined(size_q, np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
         _joined(size_tau, (more * (view.size[sample] + bent)).sum(axis=1)),
     )
@@ -356,14 +363,14 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
     while True:
         work |= moves & (rate > 0) & (rate >= np.sort(rate)[-min(FEW_FEATURES, d)])
         frames = {id(M): np.linalg.qr(M[:, work]) for M in program.M}
-        found = cone_projection(program._replace(
+        status, part, lam = solved(program._replace(
             M=[frames[id(M)].R for M in program.M],
             A=[frames[id(M)].Q.T @ A for M, A in zip(program.M, program.A, strict=True)],
             q=program.q[:, work], q_size=program.q_size[:, work], lo=program.lo[work], hi=program.hi[work],
         ))  # fmt: skip
-        beta, lam, solved = np.zeros(d), found.multipliers, found.status == SOLVED
-        beta[work] = found.beta
-        if not solved:
+        beta, found = np.zeros(d), status == SOLVED
+        beta[work] = part
+        if not found:
             H = np.zeros((d, d))
             for a, s, M in zip(lam, program.s, program.M, strict=True):
                 H += 2 * a * s * M.T @ M
@@ -371,15 +378,15 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
             beta[work] = np.clip(least, program.lo[work], program.hi[work])
         q = lam @ program.gradients(program.images(beta))
         rate = np.where(~work & np.where(q > 0, program.hi > 0, program.lo < 0), np.abs(q), 0.0)
-        if not (rate > (1 + 1e-3 if solved else 0.0)).any():
-            return solved, beta, lam
+        if not (rate > (1 + 1e-3 if found else 0.0)).any():
+            return found, beta, lam
 
 
 # The search
 
 
 class Node(NamedTuple):
-    """A part of the domain: a class, prototypes that have to win (-1 is open), a box of levels.
+    """A part of the domain: a class, prototypes that have to win (-1 is open), boxes of levels and scores.
 
     It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`. What
     Newton's method proves of its targets was `tried`, too.
@@ -391,6 +398,7 @@ class Node(NamedTuple):
     target: Ints
     low: Floats
     high: Floats
+    third: Floats  # (2, T) box of the scores between other classes, if they matter
     proof: Proof | None = None
     fresh: bool = False
     tried: Proof | None = None
@@ -415,6 +423,7 @@ class Boxes(NamedTuple):
     low: Floats
     high: Floats
     bound: Floats
+    third: Floats
     budget: Budget
     comparisons: Comparisons
 
@@ -439,6 +448,7 @@ class Search:
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
         self.value, self.label, self.beta = np.full(n, np.inf), np.full(n, -1), np.zeros((n, d))
         self.closed, self.spent = np.full(n, np.inf), np.zeros(n, dtype=int)
+        self.divided = np.zeros(n, dtype=int)
         #: What Newton's method has proven of each sample, class and choice of targets, None where it failed.
         self.known: dict[tuple[int, int, tuple[int, ...]], Proof | None] = {}
         self.nodes: list[Node] = []
@@ -513,13 +523,13 @@ class Search:
         """Keep what Newton's method makes of changes, and what that proves."""
         view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
         optimal, beta, mu = newton(view, rule, sample, label, start, target)
-        again = np.flatnonzero(~optimal)
-        again = again[place(view, rule, *(part[again] for part in (sample, label, start))).value <= 0]
+        again = np.flatnonzero(~optimal & rule.normalize)  # otherwise programs find them
+        again = again[place(view, rule, sample[again], label[again], start[again]).value <= 0]
         if len(again):
-            mine = sample[again], label[again], None if target is None else target[again]
-            shorter = shortened(view, rule, *mine[:2], start[again], mine[2])
-            self._keep(*mine[:2], shorter, np.ones(len(again), dtype=bool))
-            optimal[again], beta[again], mu[again] = newton(view, rule, *mine[:2], shorter, mine[2])
+            i, c, forced = sample[again], label[again], None if target is None else target[again]
+            shorter = shortened(view, rule, i, c, start[again], forced)
+            self._keep(i, c, shorter, np.ones(len(again), dtype=bool))
+            optimal[again], beta[again], mu[again] = newton(view, rule, i, c, shorter, forced)
         if target is not None:
             for row in np.flatnonzero(~optimal):
                 self.known.setdefault((int(sample[row]), int(label[row]), tuple(target[row].tolist())), None)
@@ -539,15 +549,17 @@ class Search:
 
     def _roots(self) -> None:
         J = len(self.rule.slope) - 1
+        third = np.repeat([[-1.0], [1.0]], self.rule.slope.shape[1] - J, axis=1)
         for label in self.labels.tolist():
             many = self.rule.pairs.counts[self.rule.first[label, :J], self.rule.second[label, :J]]
             few = np.prod(many) <= FEW_TARGETS
             ranges = [range(m) if few else (0,) if m == 1 else (-1,) for m in many.tolist()]
             for target in product(*ranges):
                 for i in np.flatnonzero(self.value > 0).tolist():
-                    self.nodes.append(Node(i, label, 0.0, np.array(target), np.full(J, -1.0), np.ones(J)))
+                    box = np.full(J, -1.0), np.ones(J), third
+                    self.nodes.append(Node(i, label, 0.0, np.array(target), *box))
 
-    def _budget(self, label: Ints, low: Floats, high: Floats, c: Comparisons) -> Budget:
+    def _budget(self, label: Ints, low: Floats, high: Floats, third: Floats) -> Budget:
         """Return the room for the levels of nodes.
 
         Normalised, sum_k p_k / p_i = (1 + sum_j t_j) sum_k t_k / (1 + r_k t_k) <= kappa, with t = e_ik and
@@ -559,23 +571,32 @@ class Search:
         tells = a > 0
         if rule.normalize:
             least, most = (np.exp(np.clip(b - a * part, -LARGEST, LARGEST)) for part in (high, low))
-            r = 1 + self._third_odds(label, c)
+            r = 1 + self._third_odds(label, third)[0]
             X, g = 1 + least.sum(axis=1), (least / (1 + r * least)).sum(axis=1)
             cost = X[:, None] / ((1 + r * least) * (1 + r * most)) + g[:, None]
             total = total - X * g + (cost * least).sum(axis=1)
         spent = np.where(tells, 0.0, cost * np.exp(np.minimum(b, LARGEST))).sum(axis=1)
         return Budget(np.where(tells, a, 1.0), b, cost * tells, total - spent)
 
-    def _third_odds(self, label: Ints, c: Comparisons) -> Floats:
-        """Return the most that sum_j e_kj over third classes j can be, per rival k (N, J)."""
+    def _third_odds(self, label: Ints, third: Floats) -> tuple[Floats, Floats]:
+        """Return the most that sum_j e_kj over third classes j can be, per rival k (N, J), and by score.
+
+        The latter is (2, 2, N, T): of both orders of a pair, at the end of the box and in its middle.
+        """
         rule, J = self.rule, len(self.rule.slope) - 1
-        slope, shift = rule.slope[label, J:], rule.shift[label, J:]
-        ends = np.stack([slope * _of_side(part[:, J:], None) + shift for part in (c.worst, c.best)])
-        odds, rows = np.zeros((len(label), J)), np.arange(len(label))[:, None]
-        for classes, exponent in ((rule.first, ends.max(axis=0)), (rule.second, -ends.min(axis=0))):
-            k = classes[label, J:]
-            np.add.at(odds, (rows, k - (k > label[:, None])), np.exp(np.clip(exponent, -LARGEST, LARGEST)))
-        return odds
+        ends = rule.slope[label, J:, None] * third.transpose(0, 2, 1) + rule.shift[label, J:, None]
+        middle = ends.mean(axis=2)
+        exponents = np.array([[ends.max(axis=2), middle], [-ends.min(axis=2), -middle]])
+        each, odds = np.exp(np.clip(exponents, -LARGEST, LARGEST)), np.zeros((len(label), J))
+        for k, (most, _) in zip(self._thirds(label), each, strict=True):
+            np.add.at(odds, (np.arange(len(label))[:, None], k), most)
+        return odds, each
+
+    def _thirds(self, label: Ints) -> tuple[Ints, Ints]:
+        """Return the places (N, T) among the rivals of the two classes of each pair of other classes."""
+        J = len(self.rule.slope) - 1
+        first, second = self.rule.first[label, J:], self.rule.second[label, J:]
+        return first - (first > label[:, None]), second - (second > label[:, None])
 
     def _boxes(self, nodes: list[Node]) -> Boxes:
         """Return nodes as arrays, their boxes narrowed to the scores within the radius and to the budget."""
@@ -586,16 +607,20 @@ class Search:
         c = compare(self.view, self.rule, sample, label, self.radius[sample])
         worst, best = (_of_side(part[:, :J], target) for part in (c.worst, c.best))
         low, high = np.maximum(low, np.minimum(worst, high)), np.minimum(high, best)
-        budget = self._budget(label, low, np.maximum(low, high), c)
+        third = np.array([node.third for node in nodes])
+        third[:, 0] = np.maximum(third[:, 0], _of_side(c.worst[:, J:], None))
+        third[:, 1] = np.minimum(third[:, 1], _of_side(c.best[:, J:], None))
+        nowhere = (third[:, 0] > third[:, 1] + NARROW).any(axis=1)
+        budget = self._budget(label, low, np.maximum(low, high), third)
         low, high = budget.narrowed(low, high, not self.rule.normalize)
         bend = self.view.bend[self.rule.metric[label, :J]]
         each = alone(c, low, bend, self.view.ways[sample]).max(axis=3)
         undecided = np.where(target >= 0, _at(each, target), each.min(axis=2))
         bound = np.maximum(bound, undecided.max(axis=1))
-        bound = np.where((low > high + NARROW).any(axis=1), np.inf, bound)
+        bound = np.where((low > high + NARROW).any(axis=1) | nowhere, np.inf, bound)
         if J > 1:  # then the levels are narrowed by what is within the radius
             bound = np.minimum(bound, self.radius[sample])
-        return Boxes(sample, label, target, low, np.maximum(low, high), bound, budget, c)
+        return Boxes(sample, label, target, low, np.maximum(low, high), bound, third, budget, c)
 
     def _round(self) -> bool:
         """Look at the most promising nodes of all samples; False if there are none."""
@@ -713,23 +738,29 @@ class Search:
         side = weight.argmax(axis=1)
         zero = np.isinf(weight.max(axis=1))
         point = weight.max(axis=1) == 0
+        children: list[tuple[Any, Node]] = []
+        scores = self._scores(boxes, proofs)
+        if self.rule.normalize:
+            children = self._by_third(boxes, nodes, proofs, scores, np.flatnonzero(~whole))
+            whole[[k for k, _ in children]] = True
         np.minimum.at(self.closed, sample, np.where(point & ~whole, bound, np.maximum(bound, radius)))
         n = np.flatnonzero(~whole & ~point)
         if not len(n):
-            return []
+            return [child for _, child in children]
         j, lo, hi = side[n], low[n, side[n]], high[n, side[n]]
-        mid = np.clip(self._levels(boxes, proofs)[n, j], lo, hi)
+        mid = np.clip(scores[n, j], lo, hi)
         grid = np.concatenate([mid - (mid - lo) * PARTS[:0:-1, None], mid + (hi - mid) * PARTS[:, None]]).T
         B = grid.shape[1] - 1
         m, at = np.repeat(n, B), (np.arange(B * len(n)), np.repeat(j, B))
         box_low, box_high, budget = low[m], high[m], take(boxes.budget, m)
         box_low[at], box_high[at] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
+        if self.rule.normalize:  # then it is the tighter, the smaller the box
+            budget = self._budget(label[m], box_low, box_high, boxes.third[m])
         box_low, box_high = budget.narrowed(box_low, box_high, not self.rule.normalize)
         box_high = np.maximum(box_low, box_high)
         part = take(I, m)
         part = balanced(view, sample[m], part, radius[m], 0.5 * (box_low + box_high), at[1])
         holds = covers(view, sample[m], part, budget, radius[m], box_low, box_high)
-        children = []
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
             fresh = bool(np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]))
             if not fresh:
@@ -746,14 +777,41 @@ class Search:
                 lows, highs = low[k].copy(), high[k].copy()
                 lows[j[r]], highs[j[r]] = ends_of
                 child = nodes[k]._replace(bound=bound[k], low=lows, high=highs, proof=proofs[k], fresh=fresh)
-                children.append(child)
-        return children
+                children.append((k, child))
+        return [child for _, child in children]
 
-    def _levels(self, boxes: Boxes, proofs: list[Proof]) -> Floats:
-        """Return the scores of the targets where proofs have their points, (N, J)."""
+    def _scores(self, boxes: Boxes, proofs: list[Proof]) -> Floats:
+        """Return the scores of the targets where proofs have their points, (N, E)."""
         points = np.array([proof.point for proof in proofs])
-        at = place(self.view, self.rule, boxes.sample, boxes.label, points, boxes.target)
-        return at.scores[:, : boxes.low.shape[1]]
+        return place(self.view, self.rule, boxes.sample, boxes.label, points, boxes.target).scores
+
+    def _by_third(
+        self, boxes: Boxes, nodes: list[Node], proofs: list[Proof], scores: Floats, n: Ints
+    ) -> list[tuple[Any, Node]]:
+        """Divide nodes n by the score between other classes by which their budget is loosest, if it is."""
+        J, rows = boxes.low.shape[1], np.arange(len(boxes.low))[:, None]
+        levels = np.clip(scores[:, :J], boxes.low, boxes.high)
+        t = boxes.budget._replace(cost=np.ones_like(levels)).shares(levels)
+        odds, each = self._third_odds(boxes.label, boxes.third)
+        doubt = t / (1 + (1 + odds) * t)
+        loss = sum(
+            doubt[rows, k] ** 2 * (most - middle)
+            for k, (most, middle) in zip(self._thirds(boxes.label), each, strict=True)
+        ) / doubt.sum(axis=1, keepdims=True)
+        children = []
+        for k in n:
+            j, i = int(loss[k].argmax()), nodes[k].sample
+            if loss[k, j] <= LOOSE * self.gap or self.divided[i] >= DIVISIONS * self.effort:
+                continue
+            self.divided[i] += 1
+            low, high = boxes.third[k, :, j]
+            split = float(np.clip(scores[k, J + j], 0.8 * low + 0.2 * high, 0.2 * low + 0.8 * high))
+            for side, end in ((1, split), (0, split)):
+                third = boxes.third[k].copy()
+                third[side, j] = end
+                box = {"low": boxes.low[k], "high": boxes.high[k], "third": third, "bound": boxes.bound[k]}
+                children.append((k, nodes[k]._replace(proof=proofs[k], fresh=True, **box)))
+        return children
 
     def _bounded(self) -> None:
         """Close the nodes that are left, by the largest radius that one of their certificates covers."""

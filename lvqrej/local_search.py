@@ -164,8 +164,10 @@ def view_of(
 # Where a class is probable enough: F <= 0
 
 
-def excess(rule: Rule, label: Ints, s: Floats, slopes: bool = True) -> tuple[Floats, Floats, Floats]:
-    """Return F(s), its gradient (N, E) and Hessian (N, E, E) in the scores; F <= 0 where it is accepted.
+def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, Floats, Floats]:
+    """Return F(s), its gradient (N, E) and Hessian (N, E, E) in the scores, up to an order of derivatives.
+
+    F <= 0 where a class is accepted.
 
     F = log(sum_j e_ij / kappa). Normalised it is log(sum_j p_j / (kappa p_i)); what has to be the most
     probable class asks for log(p_j / p_i) <= 0 as well, and the largest of these counts.
@@ -177,9 +179,9 @@ def excess(rule: Rule, label: Ints, s: Floats, slopes: bool = True) -> tuple[Flo
     value, share = _log_sum(t[:, :J])
     value -= rule.log_kappa
     if E == J:
-        if not slopes:
-            return value, np.empty(0), np.empty(0)
         gradient = share * slope
+        if order < 2:
+            return value, gradient, np.empty(0)
         return value, gradient, _diagonal(gradient * slope) - gradient[:, :, None] * gradient[:, None]
     own, other = rule.first[label], rule.second[label]
     other[:, :J] += own[:, :J] - label[:, None]  # of a rival, whichever of the two comes first
@@ -197,7 +199,7 @@ def excess(rule: Rule, label: Ints, s: Floats, slopes: bool = True) -> tuple[Flo
     lead = rivals.max(axis=1) - log_p[rows, label]
     ahead = rule.foremost & (lead > value)
     value = np.where(ahead, lead, value)
-    if not slopes:
+    if order == 0:
         return value, np.empty(0), np.empty(0)
     omega[ahead] = np.eye(K)[rivals[ahead].argmax(axis=1)]
     jac = np.zeros((N, K, E))  # of log p
@@ -267,7 +269,7 @@ def place(
     near, far = distance[rows, p], distance[rows, q]
     sums = np.maximum(near + far, 1e-300)
     scores = (far - near) / sums
-    value, weight, second = excess(rule, label, scores)
+    value, weight, second = excess(rule, label, scores, order=2 if curved else 1)
     pull = image[rows, rule.metric[label]]
     d_near, d_far = 2 * (pull - u[rows, p]), 2 * (pull - u[rows, q])
     d_score = (near[..., None] * d_far - far[..., None] * d_near) * (2 / sums**2)[..., None]
@@ -326,7 +328,7 @@ def along_features(
     total = near + far
     s = np.divide(far - near, total, out=np.zeros_like(total), where=total > 0)
     many = np.repeat(label, steps[0].size)
-    F = excess(rule, many, s.reshape(len(s), -1).T, slopes=False)[0].reshape(N, -1)
+    F = excess(rule, many, s.reshape(len(s), -1).T, order=0)[0].reshape(N, -1)
     lengths = steps.reshape(N, -1)
     F[lengths <= 0] = np.inf
     enough = np.where(F <= 0, lengths, np.inf)

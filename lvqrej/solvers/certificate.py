@@ -48,14 +48,14 @@ def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
 
 
 def knapsack_change(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
-    """Return the change (n, d) that attains the value of `knapsack`; all features at their ends if none does."""
+    """Return the change (n, d) that attains the value of `knapsack`, else all features at their ends."""
     room = np.where(q > 0, hi, -lo)
     rate = np.where(room > 0, np.abs(q), 0.0)
     return np.sign(q) * _filled(rate, room, np.maximum(tau, 0.0))[1]
 
 
 def _filled(rate: Floats, room: Floats, tau: Floats) -> tuple[Floats, Floats]:
-    """Fill up the features in the order of their rates until `tau` is reached; what that takes, and amounts."""
+    """Fill up the features in the order of their rates until `tau` is reached; return value and amounts."""
     order = np.argsort(-rate, axis=1, kind="stable")
     rates = np.take_along_axis(rate, order, axis=1)
     rooms = np.where(rates > 0, np.take_along_axis(room, order, axis=1), 0.0)
