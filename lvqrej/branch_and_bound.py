@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 class Problem(Protocol):
@@ -24,53 +23,6 @@ class Problem(Protocol):
         """Return nodes that cover the node; none if it need not be divided."""
 
 
-class OpenNodes:
-    """What is left to divide in the domains of n problems, each with its best value so far.
-
-    A node is closed once its bound reaches (1 - gap) of that value. What is proven of a problem is the
-    smallest bound over all nodes that are left or closed: it holds whenever the search ends.
-
-    Parameters
-    ----------
-    n : int
-        Number of problems, which may be searched in lock-step.
-    gap : float
-        The relative gap to stop at.
-    effort : int
-        Nodes of one problem that are handed out at most.
-    """
-
-    def __init__(self, n: int, gap: float, effort: int) -> None:
-        self.gap, self.effort = gap, effort
-        self.value, self.closed = np.full(n, np.inf), np.full(n, np.inf)
-        self.spent = np.zeros(n, dtype=int)
-        self._heaps: list[list[tuple[float, int, Any]]] = [[] for _ in range(n)]
-        self._order = count()
-
-    def push(self, i: int, bound: float, node: Any) -> None:
-        """Add a node of problem i to what is left."""
-        heapq.heappush(self._heaps[i], (bound, next(self._order), node))
-
-    def close(self, i: int, bound: float) -> None:
-        """Note the bound of a node of problem i that need not be divided."""
-        self.closed[i] = min(self.closed[i], bound)
-
-    def pop(self, i: int) -> tuple[float, Any] | None:
-        """Hand out the node of problem i with the smallest bound, None if there is nothing left to gain."""
-        heap = self._heaps[i]
-        if not heap or heap[0][0] >= (1 - self.gap) * self.value[i] or self.spent[i] >= self.effort:
-            return None
-        self.spent[i] += 1
-        bound, _, node = heapq.heappop(heap)
-        return bound, node
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """What is proven of each problem, of shape (n,)."""
-        left = [heap[0][0] if heap else np.inf for heap in self._heaps]
-        return np.minimum(np.minimum(self.closed, left), self.value)
-
-
 class Minimum(NamedTuple):
     """The best value found, its description (None if nothing was found) and the proven lower bound."""
 
@@ -83,6 +35,7 @@ def branch_and_bound(problem: Problem, root: Any, gap: float, effort: int) -> Mi
     """Minimise until the relative gap is at most `gap` or `effort` relaxations have been solved.
 
     The node with the smallest bound is divided next, so that the bound of the whole rises as fast as it can.
+    It holds whenever the search ends: it is the smallest over all nodes left, closed or cut off.
 
     Examples
     --------
@@ -101,19 +54,22 @@ def branch_and_bound(problem: Problem, root: Any, gap: float, effort: int) -> Mi
     >>> print(f"{found.answer:.2f} {found.value:.3f}", bool(found.value - found.bound <= 2e-3))
     1.51 1.771 True
     """
-    nodes, answer = OpenNodes(1, gap, effort), None
-    nodes.push(0, -np.inf, root)
-    while (popped := nodes.pop(0)) is not None:
-        bound, node = popped
-        proven, relaxed = problem.relax(node, nodes.value[0])
+    order = count()
+    heap: list[tuple[float, int, Any]] = [(-np.inf, next(order), root)]
+    value, answer, closed = np.inf, None, np.inf
+    for _ in range(effort):
+        if not heap or heap[0][0] >= (1 - gap) * value:
+            break
+        bound, _, node = heapq.heappop(heap)
+        proven, relaxed = problem.relax(node, value)
         bound, children = max(bound, proven), []
-        if bound < (1 - gap) * nodes.value[0]:
+        if bound < (1 - gap) * value:
             candidate, description = problem.restrict(node, relaxed)
-            if candidate < nodes.value[0]:
-                nodes.value[0], answer = candidate, description
+            if candidate < value:
+                value, answer = candidate, description
             children = list(problem.branch(node, relaxed))
         if not children:
-            nodes.close(0, bound)
+            closed = min(closed, bound)
         for child in children:
-            nodes.push(0, bound, child)
-    return Minimum(float(nodes.value[0]), answer, float(nodes.bounds[0]))
+            heapq.heappush(heap, (bound, next(order), child))
+    return Minimum(value, answer, min(closed, heap[0][0] if heap else np.inf, value))
