@@ -4,9 +4,10 @@ In the terms of `local_search`, whoever gives side j the *level* l_j asks for a 
 l_j S_j - D_j <= 0, and lets it spend the share exp(b_j - a_j l_j) of the budget; S = d_own + d_other is a
 convex quadratic, D = d_other - d_own is linear. With all levels fixed this is a cell of balls.
 
-    node         a class, the prototypes that have to win (some may be open), and a box of levels
+    node         a class, the prototypes that have to win (some may be open), and a box of levels; for
+                 normalised probabilities also a box of the scores between other classes
     proof        multipliers and a point: of a nearest point by Newton's method, where that settles, else of
-                 the projection onto the cell of one choice of levels
+                 the cone program of one choice of levels
     certificate  by convexity in beta alone, a proof gives an inequality q(l)'beta >= tau(l) that is linear in
                  the levels l: around its own levels it holds for large boxes of them, and what it leaves of
                  the node's box are the node's children
