@@ -77,12 +77,8 @@ def homotopy(
     result = Path(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, d)))
     problems = _Problems(gram, metric, c, s, g, up, down, cutoff)
     for _ in range(4 * d + 20 if max_steps is None else max_steps):
-        status = problems.step()
-        if (status >= 0).any():
-            problems.put(status, result)
-        if len(problems.index) == 0:
+        if problems.put(problems.step(), result):
             break
-    problems.put(np.full(len(problems.index), UNRESOLVED), result)
     return result
 
 
@@ -118,14 +114,16 @@ class _Problems:
         self.active = np.where(self.mu > 0, first, -1)[:, None]
         self.sign[self.index, first] = np.where(self.mu > 0, np.sign(c[self.index, first]), 0.0)
 
-    def put(self, status: Ints, result: Path) -> None:
-        """Store the problems with a status of at least 0 in the result and let them go."""
-        done = status >= 0
-        at = self.index[done]
-        result.status[at], result.beta[at], result.direction[at] = status[done], self.beta[done], self.v[done]
-        for name, value in vars(self).items():
-            if name != "gram":
-                setattr(self, name, value[~done])
+    def put(self, status: Ints, result: Path) -> bool:
+        """Store where the problems are, let those with a status of at least 0 go; whether all have ended."""
+        result.beta[self.index], result.direction[self.index] = self.beta, self.v
+        left = status < 0
+        if not left.all():
+            result.status[self.index[~left]] = status[~left]
+            for name, value in vars(self).items() if left.any() else ():
+                if name != "gram":
+                    setattr(self, name, value[left])
+        return not left.any()
 
     def step(self) -> Ints:
         """Go to the next event of each problem; return the status of those that end, else -1."""

@@ -187,8 +187,9 @@ def _search(view: View, found: Nearest) -> None:
         rows, cell = np.repeat(rows, order.shape[1]), order.ravel()
         second = left_open[rows, cell]
         go = bounds[rows, cell] < best[rows] * np.where(second, 1 - _OPTIMAL, 1.0)
-        settled = second & ~go  # what is left open of these cells is less than counts
-        np.minimum.at(proven, rows[settled], bounds[rows[settled], cell[settled]])
+        if second.any():
+            settled = second & ~go  # what is left open of these cells is less than counts
+            np.minimum.at(proven, rows[settled], bounds[rows[settled], cell[settled]])
         rows, cell, second = rows[go], cell[go], second[go]
         if len(rows) == 0:
             break
@@ -203,7 +204,7 @@ def _search(view: View, found: Nearest) -> None:
         at = rows[nearer]
         best[at], found.cells[at], found.paths[at] = distance[nearer], cell[nearer], answer.path[nearer]
         found.changes[at] = answer.beta[nearer] / view.W.weights
-        rows, width = np.unique(rows), 3 * width
+        rows, width = rows if width == 1 else np.unique(rows), 3 * width
     found.bounds[:] = np.minimum(proven, best)
 
 
@@ -351,7 +352,9 @@ class View:
         extra, size = ((lam * part[at, rows]).sum(axis=1) for part in (self.margin, self.size))
         bound = certified(q, tau, q_size, size, lo, hi, self.unit)
         length, valid = np.abs(vertex.beta).sum(axis=1), status == SOLVED
-        short = valid & (knapsack(q, tau + extra, lo, hi) < (1 - _OPTIMAL) * length)
+        short = valid & (bound < (1 - _OPTIMAL) * length)
+        if short.any():  # for more than rounding and the margin
+            short &= knapsack(q, tau + extra, lo, hi) < (1 - _OPTIMAL) * length
         unproven = (status == INFEASIBLE) & ~(bound > np.minimum(cutoff, 1e3 * length))
         unproven |= (status == CUT_OFF) & (bound < (1 - _OPTIMAL) * cutoff)
         status = np.where(short | unproven, UNRESOLVED, status)
@@ -390,7 +393,10 @@ class View:
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
         inside, solved = ((lo <= beta) & (beta <= hi)).all(axis=1), path.status == SOLVED
         valid = solved & inside & (others <= 0).all(axis=1)
-        optimal = knapsack(q, tau + margin, lo, hi) >= (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
+        least = (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
+        optimal = bound >= least
+        if not optimal[valid].all():  # for more than rounding and the margin
+            optimal = knapsack(q, tau + margin, lo, hi) >= least
         proven = np.where(path.status == CUT_OFF, bound >= (1 - _OPTIMAL) * cutoff, bound > cutoff)
         status = np.where(np.where(solved, valid & optimal, proven), path.status, UNRESOLVED)
         result = Projections(status, beta, bound, np.full(len(i), HOMOTOPY), valid)

@@ -73,9 +73,8 @@ def dual_simplex(
     n, d = lo.shape
     R = rows.shape[1]
     g = np.where(rows >= 0, g, -np.inf)
-    lowest, highest = (np.where((end != 0) & np.isfinite(end), end, np.inf) for end in (lo, hi))
-    bounded = np.minimum(lowest, highest).min(initial=np.inf) < np.inf
-    if bounded:
+    if np.isfinite(lo).any() or np.isfinite(hi).any():
+        lowest, highest = (np.where((end != 0) & np.isfinite(end), end, np.inf) for end in (lo, hi))
         eye = np.eye(d)
         ends = np.broadcast_to(len(Q) + np.arange(2 * d), (n, 2 * d))
         Q, rows = np.vstack([Q, eye, -eye]), np.hstack([rows, ends])
@@ -84,14 +83,9 @@ def dual_simplex(
     problems = _Problems(np.vstack([Q, np.zeros(d)]), rows, g, slack, hi > 0, lo < 0, cutoff)
     result = Vertex(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R)))
     for _ in range(20 + 4 * (d + rows.shape[1])):
-        status = problems.step()
-        if (status >= 0).any():
-            problems.put(status, result)
-        if len(problems.index) == 0:
+        if problems.put(problems.step(), result):
             break
-    problems.put(np.full(len(problems.index), UNRESOLVED), result)
-    np.clip(result.beta, lo, hi, out=result.beta)
-    return result
+    return result._replace(beta=np.minimum(np.maximum(result.beta, lo), hi))
 
 
 class _Problems:
@@ -126,15 +120,17 @@ class _Problems:
         self.tight[begun, 0], self.moving[begun, 0] = row[begun], k[begun]
         self.sign[begun, k[begun]] = np.sign(of_row[begun, k[begun]])
 
-    def put(self, status: Ints, result: Vertex) -> None:
-        """Store the problems with a status of at least 0 in the result and let them go."""
-        done = status >= 0
-        at = self.index[done]
-        result.status[at], result.beta[at] = status[done], self.beta[done]
-        result.multipliers[at] = self.lam[done, : result.multipliers.shape[1]]
-        for name, value in vars(self).items():
-            if name != "Q":
-                setattr(self, name, value[~done])
+    def put(self, status: Ints, result: Vertex) -> bool:
+        """Store where the problems are, let those with a status of at least 0 go; whether all have ended."""
+        result.beta[self.index] = self.beta
+        result.multipliers[self.index] = self.lam[:, : result.multipliers.shape[1]]
+        left = status < 0
+        if not left.all():
+            result.status[self.index[~left]] = status[~left]
+            for name, value in vars(self).items() if left.any() else ():
+                if name != "Q":
+                    setattr(self, name, value[left])
+        return not left.any()
 
     def step(self) -> Ints:
         """Do one pivot of each problem; return the status of those that end, else -1."""
