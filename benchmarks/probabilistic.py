@@ -44,7 +44,7 @@ def rejects(name, prototypes_per_class, seed=0, standardize=True):
 
 
 def timed_batch(option, theta, samples):
-    """Return processor seconds per sample of one call for all samples, the fastest of three, and the answers."""
+    """Return processor seconds per sample of one call for all samples (fastest of three), and the answers."""
     seconds = []
     for _ in range(3 if len(option.classes) < 10 else 1):
         start = time.process_time()
