@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from companion.datafile import DataError, DataSet, as_data_set, read_table
@@ -222,6 +221,8 @@ def download(name: str, folder: str | PathLike[str] | None = None, *, address: s
         _verify(name, target)
         return target
     url = f"{(address or os.environ.get(ADDRESS_VARIABLE) or ADDRESS).rstrip('/')}/{published.file}"
+    import pooch  # loads a progress bar, which warns in notebooks
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:

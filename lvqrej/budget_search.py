@@ -36,7 +36,7 @@ from lvqrej.local_search import (
     place,
     shortened,
 )
-from lvqrej.solvers.cone import Program, solved
+from lvqrej.solvers.cone import Program, solve
 from lvqrej.solvers.homotopy import SOLVED
 
 #: A radius beyond all changes.
@@ -364,7 +364,7 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
     while True:
         work |= moves & (rate > 0) & (rate >= np.sort(rate)[-min(FEW_FEATURES, d)])
         frames = {id(M): np.linalg.qr(M[:, work]) for M in program.M}
-        status, part, lam = solved(program._replace(
+        status, part, lam = solve(program._replace(
             M=[frames[id(M)].R for M in program.M],
             A=[frames[id(M)].Q.T @ A for M, A in zip(program.M, program.A, strict=True)],
             q=program.q[:, work], q_size=program.q_size[:, work], lo=program.lo[work], hi=program.hi[work],

@@ -236,8 +236,10 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         Weight of the log-determinant: keeps L from losing rank. At least 0; 0.01 is noticeable.
     initialdim : int, optional
         Number k of rows of L, an upper bound of the metric's rank; the number of features if None.
-    prototypes_per_class, initial_prototypes, ...
-        All others are those of `GLVQ`.
+    prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c
+        See `GLVQ`.
+    display, random_state, squashing, keep_history
+        See `GLVQ`.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class Projection(NamedTuple):
 
 def cone_projection(program: Program) -> Projection:
     """Solve, polish and certify the program."""
-    status, beta, lam = solved(program)
+    status, beta, lam = solve(program)
     bound = program.bound(program.images(beta), lam)
     if status == INFEASIBLE:
         least = _least(program, lam)
@@ -107,7 +107,7 @@ def _clarabel(P: Any, cost: Floats, A: Any, b: Floats, cones: list[Any]) -> Any:
     return clarabel.DefaultSolver(P, cost, sparse.csc_matrix(A), b, cones, settings).solve()
 
 
-def solved(program: Program) -> tuple[int, Floats, Floats]:
+def solve(program: Program) -> tuple[int, Floats, Floats]:
     """Return status, changes and multipliers; on INFEASIBLE these are the ray that proves it.
 
     The variables are steps up and down, in a unit of length, and for each metric the image e = M beta and
