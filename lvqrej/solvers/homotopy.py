@@ -57,8 +57,10 @@ def homotopy(
         The curvature, positive.
     g : ndarray of shape (n,)
         The value of f at 0, positive.
-    up, down : ndarrays of shape (n, d)
-        Whether features may increase, and decrease.
+    up : ndarray of shape (n, d)
+        Which features may increase.
+    down : ndarray of shape (n, d)
+        Which features may decrease.
     cutoff : ndarray of shape (n,)
         A path whose length |beta|_1, which only grows, exceeds it ends with CUT_OFF.
     max_steps : int, optional
