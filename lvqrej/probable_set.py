@@ -35,8 +35,6 @@ Mask = NDArray[np.bool_]
 GAP, EFFORT = 1e-3, 80
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
-#: Samples that are searched for together.
-CHUNK = 128
 #: Multiples of a change that the option is asked about: F is zero there up to rounding.
 STRETCHES = np.concatenate([[1.0], 1 + 2.0**-52 * 4.0 ** np.arange(24)])
 
@@ -103,17 +101,13 @@ class ProbableSet:
     ) -> Nearest:
         """Find the nearest accepted points with lower <= x <= upper, in weighted l1; see `AcceptedSet`."""
         n, d = X.shape
-        best = Nearest(
-            np.zeros((n, d)), np.full(n, np.inf), np.full(n, np.inf), np.full(n, -1), np.full(n, NONE)
-        )
+        best = Nearest.nothing(n, d)
         for part in self._parts():
-            for first in range(0, n, CHUNK):
-                rows = slice(first, first + CHUNK)
-                found = part._searched(X[rows], weights, lower[rows], upper[rows], margin)
-                nearer = np.flatnonzero(found.distances < best.distances[rows]) + first
-                for name in ("changes", "distances", "cells", "paths"):
-                    getattr(best, name)[nearer] = getattr(found, name)[nearer - first]
-                best.bounds[rows] = np.minimum(best.bounds[rows], found.bounds)
+            found = part._searched(X, weights, lower, upper, margin)
+            nearer = found.distances < best.distances
+            for name in ("changes", "distances", "cells", "paths"):
+                getattr(best, name)[nearer] = getattr(found, name)[nearer]
+            best.bounds[:] = np.minimum(best.bounds, found.bounds)
         return best
 
     def _parts(self) -> list[ProbableSet]:

@@ -9,7 +9,7 @@ from random_models import random_case
 
 from lvqrej import DecisionDistance, PrototypeModel, RelativeSimilarity
 from lvqrej.cells import NONE, PATHS, START, Ball, Cell, Cells, HalfSpace
-from lvqrej.solvers.certificate import certified, knapsack
+from lvqrej.solvers.certificate import certified, knapsack, knapsack_change
 from lvqrej.solvers.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, homotopy
 from lvqrej.solvers.simplex import dual_simplex
 
@@ -47,6 +47,10 @@ def test_knapsack_equals_highs():
     expected = [linear_optimum(q[[i]], tau[[i]], lo[i], hi[i]) for i in range(60)]
     assert {0.0, np.inf} < set(expected)
     np.testing.assert_allclose(knapsack(q, tau, lo, hi), expected, atol=1e-12)
+    change, there = knapsack_change(q, tau, lo, hi), np.isfinite(expected)
+    np.testing.assert_allclose(np.abs(change).sum(axis=1)[there], np.array(expected)[there], atol=1e-12)
+    assert ((q * change).sum(axis=1) >= tau - 1e-12)[there].all()
+    assert ((lo <= change) & (change <= hi)).all()
 
 
 def test_the_certified_value_holds_for_all_that_rounding_may_have_hidden():
