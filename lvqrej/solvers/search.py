@@ -2,7 +2,8 @@
 
 Every cell gets a lower bound in closed form. Every sample projects onto its most promising cell first, then
 round by round onto those that can still win, until the next bound exceeds the best distance found (the
-paper's early stopping). Seen from a sample x, with changes beta = w delta, M = L diag(1/w) and z = L (point - x), a constraint is
+paper's early stopping). Seen from a sample x, with changes beta = w delta, M = L diag(1/w) and
+z = L (point - x), a constraint is
 
     f(beta) = s |M beta|^2 - 2 A'M beta + g,    s = alpha - beta,  A = alpha z_near - beta z_far,
                                                 g = alpha |z_near|^2 - beta |z_far|^2 + gamma.
