@@ -37,7 +37,7 @@ def rejects(name, prototypes_per_class, seed=0, standardize=True):
     X, y = DATA[name](return_X_y=True)
     X = StandardScaler().fit_transform(X) if standardize else X
     train, _, labels, _ = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
-    estimator = GMLVQ(prototypes_per_class=prototypes_per_class, random_state=0)
+    estimator = GMLVQ(prototypes_per_class=prototypes_per_class, regularization=0, random_state=0)
     option = ProbabilisticCertainty(estimator).fit(train, labels)
     theta = float(np.quantile(option.certainty(train), 0.4))
     return option, theta, train, X[~option.accepts(X, theta)]

@@ -72,9 +72,9 @@ def problem(name):
     chosen = np.concatenate(
         [np.flatnonzero(y == 1), rng.choice(np.flatnonzero(y == 0), (y == 1).sum(), False)]
     )
-    model = make_pipeline(StandardScaler(), GMLVQ(prototypes_per_class=2, random_state=0)).fit(
-        X[chosen], y[chosen]
-    )
+    model = make_pipeline(
+        StandardScaler(), GMLVQ(prototypes_per_class=2, regularization=0, random_state=0)
+    ).fit(X[chosen], y[chosen])
     option = OPTIONS[name](PrototypeModel.of(model))
     return option, float(np.median(option.certainty(X))), 1 / model[0].scale_
 

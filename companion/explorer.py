@@ -39,7 +39,7 @@ COLOURS = 32
 def explorer_options(example: RunningExample) -> dict[str, Certainty]:
     """Return the three certainties on the running example, by the keys of `RANGES`."""
     frame = pd.DataFrame(example.X, columns=example.feature_names)
-    pairwise = ProbabilisticCertainty(GMLVQ(prototypes_per_class=2, random_state=0))
+    pairwise = ProbabilisticCertainty(GMLVQ(prototypes_per_class=2, regularization=0, random_state=0))
     return {
         "similarity": RelativeSimilarity(example.model),
         "distance": DecisionDistance(example.model),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ from lvqrej import (
 from lvqrej.certainty import Certainty
 from lvqrej.validation import check_choice, check_number
 
-#: The models of the study.
-MODELS: dict[str, type[GLVQ]] = {"GLVQ": GLVQ, "GMLVQ": GMLVQ}
+#: The models of the study; the paper's matrix is learned without a penalty.
+MODELS: dict[str, Callable[..., GLVQ]] = {"GLVQ": GLVQ, "GMLVQ": partial(GMLVQ, regularization=0)}
 #: How the training parts of unbalanced data are balanced.
 BALANCING = {"flip": "smote", "flip_synthetic": "smote", "t21": "undersample", "t21_synthetic": "undersample"}
 #: Numbers of prototypes per class that the grid search compares.
@@ -243,7 +244,7 @@ class FoldFits:
 
     def _probabilistic(self, part: Fold, k: int, lost: bool, unsigned: bool) -> ProbabilisticCertainty:
         seed = seed_of(self.repetition, self.fold, 1)
-        kind = IdentityGMLVQ if lost else MODELS[self.model]
+        kind = partial(IdentityGMLVQ, regularization=0) if lost else MODELS[self.model]
         estimator = kind(prototypes_per_class=k, random_state=seed)
         pairs = UnsignedPairs if unsigned else ProbabilisticCertainty
         return pairs(estimator, random_state=seed).fit(part.X_train, part.y_train)

@@ -60,7 +60,7 @@ class UnsignedPairs(ProbabilisticCertainty):
         """Fit one model per pair of classes and its sigmoid to the model's own predictions."""
         samples, labels = check_samples(X), np.asarray(y)
         classes = np.unique(labels)
-        estimator = GMLVQ() if self.estimator is None else self.estimator
+        estimator = GMLVQ(regularization=0) if self.estimator is None else self.estimator
         alpha, beta = np.zeros((2, len(classes), len(classes)))
         models = {}
         for i, j in combinations(range(len(classes)), 2):

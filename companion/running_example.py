@@ -63,6 +63,6 @@ def running_example() -> RunningExample:
     X = (raw - raw.mean(axis=0)) / raw.std(axis=0)
     y = np.array(["A", "B", "C"])[wine.target]
     names = ["flavanoids", "colour intensity"]
-    trained = GMLVQ(prototypes_per_class=2, random_state=0).fit(X, y)
+    trained = GMLVQ(prototypes_per_class=2, regularization=0, random_state=0).fit(X, y)
     model = PrototypeModel(trained.w_, trained.c_w_, trained.omega_, feature_names=names)
     return RunningExample(X, y, names, model, rejected=83, limits=((-2.2, 3.4), (-2.2, 3.8)))

@@ -16,12 +16,16 @@ from sklearn_lvq import GlvqModel, GmlvqModel
 from lvqrej.prototypes import squared_distances
 from lvqrej.training import (
     Coordinates,
+    Indices,
     Problem,
+    balance,
     class_centres,
     cost_weights,
+    distances_between,
     given_prototypes,
     initial_matrix,
     minimise,
+    reach,
 )
 from lvqrej.validation import (
     LARGEST,
@@ -31,6 +35,10 @@ from lvqrej.validation import (
     classes_of,
     validated,
 )
+
+
+class PrototypeWarning(UserWarning):
+    """A prototype represents nothing: it wins no training sample, or lies outside the data of its class."""
 
 
 class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
@@ -64,6 +72,9 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         phi(t) = 1 / (1 + exp(-beta t)) or phi(t) = t.
     keep_history : bool
         Whether to keep cost, prototypes (and matrix) of each iteration in `history_`.
+    class_weight : dict of label to float, "balanced" or None
+        How much a sample of each class counts. "balanced" gives all classes the same sum: without it a rare
+        class may lose its prototype, as the cost is least where it wins nothing.
 
     Attributes
     ----------
@@ -81,6 +92,12 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         iteration.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
+
+    Notes
+    -----
+    Where minimising the cost takes a prototype farther from all data than half their range, training starts
+    again with that as a bound. A `PrototypeWarning` names prototypes that win no training sample or end
+    outside the data of their class.
 
     Examples
     --------
@@ -108,12 +125,14 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         random_state: Any = None,
         squashing: str = "logistic",
         keep_history: bool = False,
+        class_weight: Any = None,
     ) -> None:
         GlvqModel.__init__(
             self, prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c, display, random_state
         )
         self.squashing = squashing
         self.keep_history = keep_history
+        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Tags:
         # sklearn-lvq lists BaseEstimator before ClassifierMixin, which hides that these are classifiers.
@@ -138,9 +157,12 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         space = Coordinates.of(X, whiten=self._learns_matrix, regularization=float(self.regularization))
         L = self._initial_matrix(P, space)
         beta = float(self.beta) if self.squashing == "logistic" else 0.0
-        weights = cost_weights(self.c, self.classes_)
-        problem = Problem(space.to(X), targets, classes, weights, beta, float(self.regularization), space.W)
+        problem = Problem(
+            space.to(X), targets, classes, cost_weights(self.c, self.classes_), beta,
+            float(self.regularization), space.W, balance(self.class_weight, self.classes_, targets),
+        )  # fmt: skip
         self._train(problem, space.to(P), L, space)
+        self._warn_of_prototypes(X, targets, classes, space.std)
         return self
 
     def _train(self, problem: Problem, P: Floats, L: Floats | None, space: Coordinates) -> None:
@@ -160,7 +182,11 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
             history.append(fitted(cost, P, L))
 
         watching = watch if self.keep_history or self.display else None
-        solution = minimise(problem, P, L, gtol=self.gtol, max_iter=self.max_iter, watch=watching)
+        options = {"gtol": self.gtol, "max_iter": self.max_iter, "watch": watching}
+        solution, box = minimise(problem, P, L, **options), reach(problem.X)
+        if (np.clip(solution.P, *box) != solution.P).any():
+            history.clear()
+            solution = minimise(problem, np.clip(P, *box), L, box=box, **options)
         for name, value in fitted(solution.cost, solution.P, solution.L).items():
             setattr(self, f"{name}_", value)
         self.n_iter_ = solution.n_iter
@@ -172,6 +198,29 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _warn_of_prototypes(self, X: Floats, targets: Indices, classes: Indices, std: Floats) -> None:
+        """Warn of prototypes that win no sample, or lie farther out than all samples of their class."""
+        L = self.omega_ if self._learns_matrix else np.eye(len(std))
+        wins = np.isin(np.arange(len(classes)), distances_between(L @ X.T, self.w_ @ L.T).argmin(axis=0))
+        away = np.zeros(len(classes), dtype=bool)
+        for label in range(len(self.classes_)):
+            own, mine = X[targets == label], classes == label
+            centre = own.mean(axis=0)
+            radius = np.square((own - centre) / std).sum(axis=1).max(initial=len(std))  # that of all samples
+            away[mine] = np.square((self.w_[mine] - centre) / std).sum(axis=1) > radius
+        for which, what in (
+            (~wins, "wins no training sample"),
+            (away & wins, "lies outside its class's data"),
+        ):
+            if which.any():
+                labels = ", ".join(sorted({repr(label) for label in self.c_w_[which].tolist()}))
+                warnings.warn(
+                    f"{type(self).__name__}: a prototype of class {labels} {what}: scale the features, try "
+                    "class_weight='balanced' or another number of prototypes_per_class",
+                    PrototypeWarning,
+                    stacklevel=3,
+                )
 
     def _check_parameters(self) -> None:
         """Raise a ValueError that names the first parameter with a value that is not allowed."""
@@ -233,12 +282,13 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         `initialdim` asks for fewer rows, the first directions in which the initial prototypes differ (the
         axes of a linear discriminant analysis).
     regularization : float
-        Weight of the log-determinant: keeps L from losing rank. At least 0; 0.01 is noticeable.
+        Weight of the log-determinant, at least 0: keeps L from losing rank. With 0 a matrix learned from
+        dependent columns may collapse, and then all certainties lie next to 1.
     initialdim : int, optional
         Number k of rows of L, an upper bound of the metric's rank; the number of features if None.
     prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c
         See `GLVQ`.
-    display, random_state, squashing, keep_history
+    display, random_state, squashing, keep_history, class_weight
         See `GLVQ`.
 
     Attributes
@@ -268,7 +318,7 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         prototypes_per_class: Any = 1,
         initial_prototypes: Any = None,
         initial_matrix: Any = None,
-        regularization: float = 0.0,
+        regularization: float = 0.001,
         initialdim: int | None = None,
         max_iter: int = 2500,
         gtol: float = 1e-6,
@@ -278,10 +328,11 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         random_state: Any = None,
         squashing: str = "logistic",
         keep_history: bool = False,
+        class_weight: Any = None,
     ) -> None:
         GLVQ.__init__(
             self, prototypes_per_class, initial_prototypes, max_iter, gtol, beta, c, display, random_state,
-            squashing, keep_history,
+            squashing, keep_history, class_weight,
         )  # fmt: skip
         self.initial_matrix = initial_matrix
         self.regularization = regularization
@@ -292,7 +343,8 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         self.dim_ = len(L)
         if self.regularization > 0 and (rank := np.linalg.matrix_rank(L)) < len(L):
             raise ValueError(
-                f"initial_matrix must have full rank with regularization; found rank {rank} of {len(L)}"
+                "initial_matrix must have full rank unless regularization is 0; "
+                f"found rank {rank} of {len(L)}"
             )
         return L
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import Bounds, OptimizeResult, minimize
 from scipy.special import expit
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 
 from lvqrej.validation import LARGEST, Floats, check_number, check_samples, describe, dimensions, shape_of
 
@@ -37,8 +38,8 @@ LARGEST_VALUE = 1e140
 class Problem:
     """Samples with classes, and what the cost of a prototype model on them depends on.
 
-    The cost is the mean over the samples of phi(c mu), mu = (d+ - d-) / (d+ + d-), where d+ and d- are the
-    squared distances to the nearest prototype of the same and of another class, minus
+    The cost is the weighted mean over the samples of phi(c mu), mu = (d+ - d-) / (d+ + d-), where d+ and d-
+    are the squared distances to the nearest prototype of the same and of another class, minus
     `regularization` times the log-determinant of L L' / trace(L L').
 
     Attributes
@@ -56,6 +57,8 @@ class Problem:
     regularization : float
     W : array of shape (d, d)
         The samples are W'x of the actual ones, so the matrix that is regularised is L W'.
+    class_weights : array of shape (n_classes,), optional
+        How much a sample of each class counts; 1 if None.
     chunks : list of (samples (d, rows), targets (rows,))
         Derived.
     """
@@ -67,6 +70,7 @@ class Problem:
     beta: float
     regularization: float
     W: Floats
+    class_weights: Floats | None = None
 
     def __post_init__(self) -> None:
         step = max(1, CHUNK // max(self.X.shape[1], len(self.classes)))
@@ -116,6 +120,8 @@ class Problem:
         if self.beta > 0.0:
             costs = expit(self.beta * costs)
             scale *= self.beta * costs * (1.0 - costs)
+        if self.class_weights is not None:
+            costs, scale = costs * self.class_weights[targets], scale * self.class_weights[targets]
         slopes = np.zeros(distances.shape)
         slopes[plus, samples] = scale * d_minus
         slopes[minus, samples] = -scale * d_plus
@@ -175,6 +181,7 @@ def minimise(
     *,
     gtol: float,
     max_iter: int,
+    box: tuple[Floats, Floats] | None = None,
     watch: Callable[[float, Floats, Floats | None], None] | None = None,
 ) -> Solution:
     """Minimise the cost from P and L (from P alone if L is None) by L-BFGS.
@@ -182,7 +189,8 @@ def minimise(
     With more than two classes, or several prototypes of one, the cost has a kink wherever the nearest
     prototype changes. Minima lie on kinks, where no gradient vanishes, and a kink on the way can end a line
     search too early. So L-BFGS starts afresh until the gradient is below `gtol` or a start gains nothing.
-    `watch` is called with the cost, P and L before the first and after each iteration.
+    Prototypes stay within `box`, lowest and highest values of each coordinate, if there is one. `watch` is
+    called with the cost, P and L before the first and after each iteration.
     """
     m, d = P.shape
 
@@ -204,9 +212,15 @@ def minimise(
     v = (P if L is None else np.concatenate([P, L])).ravel()
     options = {"gtol": gtol, "ftol": LEAST_GAIN, "maxcor": 50, "maxfun": 100 * max_iter}
     cost, n_iter, converged = np.inf, 0, False
+    limits = None
+    if box is not None:
+        free = np.full(v.size - m * d, np.inf)
+        limits = Bounds(np.append(np.tile(box[0], m), -free), np.append(np.tile(box[1], m), free))
     while not converged and n_iter < max_iter:
         options["maxiter"] = max_iter - n_iter
-        result = minimize(cost_of, v, jac=True, method="L-BFGS-B", options=options, callback=callback)
+        result = minimize(
+            cost_of, v, jac=True, method="L-BFGS-B", bounds=limits, options=options, callback=callback
+        )
         if not np.isfinite(result.fun):
             raise ValueError(
                 f"the cost of the model must be a number; found {result.fun} after {n_iter + result.nit} "
@@ -267,6 +281,16 @@ class Coordinates:
     def back(self, Z: Floats) -> Floats:
         """Return x of the rows of `Z`."""
         return Z @ self.inverse + self.mean
+
+
+def reach(X: Floats) -> tuple[Floats, Floats]:
+    """Return the lowest and highest values, each (d,), that count as near samples: half a range beyond.
+
+    >>> reach(np.array([[0.0, 1.0], [2.0, 5.0]]))
+    (array([-1., -1.]), array([3., 7.]))
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
+    return low - (high - low) / 2, high + (high - low) / 2
 
 
 def class_centres(
@@ -339,6 +363,22 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
     else:
         L = np.linalg.svd(space.to(P))[2][:k]
     return L * np.sqrt(k) / np.linalg.norm(L)
+
+
+def balance(given: Any, classes: NDArray[Any], targets: Indices) -> Floats | None:
+    """Return how much a sample of each class counts, 1 on average; None if all count the same."""
+    if given is None:
+        return None
+    try:
+        weights = compute_class_weight(given, classes=classes, y=classes[targets])
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of the classes {classes.tolist()} to numbers; "
+            f"found {describe(given)}"
+        ) from error
+    for weight in weights:
+        check_number(weight, "class_weight", low=0, low_open=True, high=LARGEST)
+    return weights / weights[targets].mean()
 
 
 def cost_weights(given: Any, classes: NDArray[Any]) -> Floats:

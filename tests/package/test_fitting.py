@@ -23,6 +23,9 @@ from lvqrej import (
 from lvqrej.classifier import UnreachableAccuracyWarning
 from lvqrej.fitting import FewerFoldsWarning, label_of_reject, with_rejects
 
+#: Tables are taken as they are here, some not scaled, some without any structure.
+pytestmark = pytest.mark.filterwarnings("ignore::lvqrej.lvq.PrototypeWarning")
+
 
 def pipeline(**options):
     return make_pipeline(StandardScaler(), GLVQ(random_state=0, **options))

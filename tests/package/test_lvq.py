@@ -11,12 +11,14 @@ from scipy.optimize import minimize
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from lvqrej.lvq import GLVQ, GMLVQ
+from lvqrej import PrototypeModel, RelativeSimilarity
+from lvqrej.lvq import GLVQ, GMLVQ, PrototypeWarning
 
 MODELS = [GLVQ, GMLVQ]
 
@@ -38,11 +40,13 @@ def blobs():
 
 
 def cost(X, y, P, labels, L, phi):
-    """Return the mean of phi(mu) by its definition."""
+    """Return the mean of phi(mu) by its definition, minus the default penalty of a matrix."""
     D = np.sum(((X[:, None] - P) @ L.T) ** 2, axis=2)
     own = labels == y[:, None]
     plus, minus = np.where(own, D, np.inf).min(axis=1), np.where(own, np.inf, D).min(axis=1)
-    return np.mean([phi(mu) for mu in (plus - minus) / (plus + minus)])
+    value = np.mean([phi(mu) for mu in (plus - minus) / (plus + minus)])
+    matrix = L @ L.T / np.trace(L @ L.T)
+    return value - (0.0 if (np.eye(len(L)) == L).all() else 0.001 * np.linalg.slogdet(matrix)[1])
 
 
 def logistic(t):
@@ -162,18 +166,18 @@ def test_rounding_errors_are_not_amplified(wine):
 def test_matrix_model_does_not_depend_on_units():
     X, y = load_breast_cancer(return_X_y=True)
     units = np.logspace(-6, 6, X.shape[1])
-    a, b = GMLVQ().fit(X, y), GMLVQ().fit(X * units + 1, y)
+    a, b = GMLVQ(regularization=0).fit(X, y), GMLVQ(regularization=0).fit(X * units + 1, y)
     assert a.n_iter_ < 100
     assert b.cost_ == pytest.approx(a.cost_, rel=1e-6)
     np.testing.assert_array_equal(a.predict(X), b.predict(X * units + 1))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [GLVQ(), GMLVQ(regularization=0)])
 def test_constant_feature_changes_nothing(model, blobs):
     X, y = blobs
-    with_constant = model().fit(np.column_stack([X, np.full(len(X), 0.1)]), y)
+    with_constant = clone(model).fit(np.column_stack([X, np.full(len(X), 0.1)]), y)
     # Not closer: the path differs, and where it meets the minimum's kinks.
-    assert with_constant.cost_ == pytest.approx(model().fit(X, y).cost_, rel=1e-4)
+    assert with_constant.cost_ == pytest.approx(clone(model).fit(X, y).cost_, rel=1e-4)
     np.testing.assert_allclose(with_constant.w_[:, -1], 0.1, rtol=1e-6)
 
 
@@ -343,7 +347,7 @@ X4, Y4 = [[0.0, 0], [1, 0], [5, 1], [6, 0]], [0, 0, 1, 1]
         ({"initial_matrix": np.eye(2), "initialdim": 1}, "initialdim = 1 rows; found 2"),
         (
             {"initial_matrix": np.ones((2, 2)), "regularization": 0.1},
-            "full rank with regularization; found rank 1 of 2",
+            "full rank unless regularization is 0; found rank 1 of 2",
         ),
         ({"c": [(0, 9, 1.0)]}, r"c must list \(label, label, weight\)"),
         ({"c": [(0, 1)]}, r"c must list \(label, label, weight\)"),
@@ -403,4 +407,73 @@ def test_values_whose_squares_are_no_numbers_are_refused(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_data_without_any_difference_leave_the_classes_undecided(model):
-    assert model().fit(np.ones((6, 2)), [0, 1] * 3).cost_ == 0.5
+    with pytest.warns(PrototypeWarning, match="a prototype of class 1 wins no training sample"):
+        fitted = model(**({"regularization": 0} if model is GMLVQ else {})).fit(np.ones((6, 2)), [0, 1] * 3)
+    assert fitted.cost_ == 0.5
+
+
+# Rare classes, and what a matrix makes of dependent columns
+
+
+@pytest.fixture(scope="module")
+def rare():
+    """Return a synthetic table with one sample in thirty of class "yes", overlapping the others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = np.where(np.arange(1500) < 50, "yes", "no")
+    X[y == "yes", 0] += 2.0
+    return X, y
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_rare_class_keeps_its_prototype_near_the_data_and_is_named(model, rare):
+    X, y = rare
+    with pytest.warns(PrototypeWarning, match="a prototype of class 'yes' wins no training sample"):
+        fitted = model().fit(X, y)
+    assert np.abs(fitted.w_).max() < 2 * np.abs(X).max()
+    assert (fitted.predict(X) == "no").all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_balanced_classes_count_the_same(model, rare):
+    X, y = rare
+    balanced = model(class_weight="balanced").fit(X, y)
+    assert balanced_accuracy_score(y, balanced.predict(X)) > 0.8
+    by_hand = model(class_weight={"yes": 29.0, "no": 1.0}).fit(X, y)
+    assert by_hand.cost_ == pytest.approx(balanced.cost_, rel=1e-9)
+
+
+def test_prototypes_outside_of_their_class_are_named():
+    """Samples of b stand on both sides of a: the best single prototype of b is far from all of them."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2)) * 0.1
+    y = np.where(np.arange(400) < 380, "a", "b")
+    X[y == "b", 1] += 0.25
+    with pytest.warns(PrototypeWarning, match="class 'b' (wins no|lies outside)"):
+        GLVQ().fit(X, y)
+
+
+@pytest.mark.parametrize("weight", ["equal", {"yes": -1.0, "no": 1.0}, 3, [1, 2]])
+def test_bad_class_weights_are_named(weight, rare):
+    with pytest.raises(ValueError, match="class_weight must be"):
+        GLVQ(class_weight=weight).fit(*rare)
+
+
+def test_the_default_matrix_keeps_certainties_of_one_hot_columns_apart():
+    """Adults of the Titanic by class and sex, who did not and who did survive (Dawson 1995).
+
+    Without a penalty most certainties are 1 up to rounding.
+    """
+    counts = {(0, 0): (118, 57), (0, 1): (4, 140), (1, 0): (154, 14), (1, 1): (13, 80), (2, 0): (387, 75)}
+    counts[2, 1] = (89, 76)
+    rows = [(*group, y) for group, both in counts.items() for y in (0, 1) for _ in range(both[y])]
+    level, sex, y = np.array(rows).T
+    X = StandardScaler().fit_transform(np.column_stack([np.eye(3)[level], np.eye(2)[sex]]))
+    saturated = [
+        (RelativeSimilarity(PrototypeModel.of(model.fit(X, y))).certainty(X) > 1 - 1e-3).mean()
+        for model in (
+            GMLVQ(prototypes_per_class=2, regularization=value, random_state=0) for value in (0.001, 0)
+        )
+    ]
+    assert GMLVQ().regularization == 0.001
+    assert saturated[0] == 0 < 0.3 < saturated[1]

@@ -30,6 +30,9 @@ from lvqrej.probabilistic import (
 )
 from lvqrej.prototypes import PrototypeModel
 
+#: Tables are taken as they are here, some not scaled, some without any structure.
+pytestmark = pytest.mark.filterwarnings("ignore::lvqrej.lvq.PrototypeWarning")
+
 modest = settings(max_examples=100)
 seeds = st.integers(0, 2**32 - 1)
 

@@ -21,6 +21,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PowerTransformer, 
 from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.prototypes import PrototypeModel, check_affine, folded, opened, squared_distances
 
+#: Tables are taken as they are here, some not scaled, some without any structure.
+pytestmark = pytest.mark.filterwarnings("ignore::lvqrej.lvq.PrototypeWarning")
 RNG = np.random.default_rng(0)
 P, LABELS, L = RNG.normal(size=(4, 3)), np.array(["a", "b", "a", "b"]), RNG.normal(size=(2, 3))
 X = RNG.normal(size=(50, 3))

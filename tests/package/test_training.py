@@ -175,3 +175,16 @@ def test_minimum_is_reported_with_iterations_and_convergence():
     assert len(costs) == solution.n_iter + 1
     assert solution.cost == costs[-1] == pytest.approx(-1)
     assert not minimise(problem, np.array([[-0.5], [1.9]]), None, gtol=1e-12, max_iter=1).converged
+
+
+def test_a_weight_counts_as_repeated_samples():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(20, 3)), np.repeat([0, 1], [15, 5])
+    P, L, classes = rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([0, 1, 0, 1])
+    weighted = Problem(X, y, classes, np.ones((2, 2)), 2.0, 0.0, np.eye(3), np.array([0.5, 2.5]))
+    rows = np.concatenate([np.arange(15), np.repeat(np.arange(15, 20), 5)])
+    repeated = Problem(X[rows], y[rows], classes, np.ones((2, 2)), 2.0, 0.0, np.eye(3))
+    cost, gradient = weighted.cost_and_gradient(P, L)
+    expected, slope = repeated.cost_and_gradient(P, L)
+    assert cost == pytest.approx(expected * 40 / 20 / 2, rel=1e-12)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-10, atol=1e-14)
