@@ -11,13 +11,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage
 from lvqrej.cause import Familiarity
 from lvqrej.explanation import Explanation
-from lvqrej.fitting import OPTIONS, check_fitting, check_rule, chosen_point, label_of_reject, with_rejects
+from lvqrej.fitting import (
+    OPTIONS,
+    check_fitting,
+    check_informative,
+    check_rule,
+    chosen_point,
+    label_of_reject,
+    with_rejects,
+)
 from lvqrej.validation import (
     Floats,
     check_path,
@@ -37,10 +46,6 @@ _LEARNED = (
     "option_", "classes_", "threshold_", "reject_label_", "target_name_", "scale_", "familiarity_", "curve_",
     "operating_point_", "n_features_in_",
 )  # fmt: skip
-
-
-class UnreachableAccuracyWarning(UserWarning):
-    """No threshold reaches the accuracy that was asked for on held-out samples; everything is rejected."""
 
 
 def _has_probabilities(classifier: Any) -> bool:
@@ -65,8 +70,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         certainty that has its model already is used as it is; `fit` then only chooses the threshold, on
         samples that this model should not have seen, and `estimator` has to be None.
     threshold : float, "knee", ("reject_rate", r), ("accuracy", a) or ("costs", error, reject)
-        A number is used as it is. Otherwise it is read off the accuracy-reject curve: its knee; the most
-        rejects up to a rate; the fewest rejects that reach an accuracy; the least cost (Chow).
+        A number is used as it is. Otherwise it is read off the accuracy-reject curve: its knee (5 % rejects,
+        with a warning, if there is none); the most rejects up to a rate; the fewest rejects that reach an
+        accuracy with 95 % confidence (if none does, with a warning, the most accurate threshold that is
+        supported); the least cost (Chow).
     cv : int
         Number of stratified folds whose held-out certainties make the curve (fewer, with a warning, if a
         class has fewer samples). They are pooled; as the
@@ -82,6 +89,9 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
+    estimator_ : estimator or None
+        The fitted pipeline, as refitting `estimator` on the same data gives it; None if the option trains its
+        own models, or has one already, or if the classifier was loaded from a file.
     option_ : Certainty
         The certainty in use; its model is in the units of the data.
     threshold_ : float
@@ -89,8 +99,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     curve_ : AccuracyRejectCurve or None
         The held-out curve the threshold was chosen on; None if `threshold` is a number.
     operating_point_ : OperatingPoint or None
-        Reject rate and accuracy to expect. `found` is False where the curve has no knee (then nothing is
-        rejected) or never reaches the accuracy (then everything is, with a warning).
+        Reject rate and accuracy to expect, with intervals. `found` is False where the curve does not offer
+        what was asked for.
     reject_label_ : label
     scale_ : array of shape (d,)
         What the scalers divide each feature by; `explain` weighs a unit change by 1 / scale_ unless told
@@ -113,7 +123,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     >>> classifier = RejectOptionClassifier(threshold=("reject_rate", 0.1)).fit(X, y)
     >>> rejected = X[classifier.rejects(X)]
     >>> len(rejected), classifier.predict(rejected).unique().tolist()
-    (13, [-1])
+    (12, [-1])
     >>> why = classifier.explain(rejected.iloc[0])
     >>> bool(why.certainty_before < classifier.threshold_ <= why.certainty)
     True
@@ -148,7 +158,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
         fitting = fitting.for_counts(np.bincount(places), chooses=not isinstance(rule, float))
-        self.option_ = fitting.certainty(samples, labels, names)
+        self.estimator_ = fitting.trained(X, y)
+        self.option_ = fitting.certainty(samples, labels, self.estimator_, names)
         self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
         self.target_name_ = getattr(y, "name", None)
@@ -158,14 +169,9 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.threshold_ = rule
             return self
         self.curve_ = fitting.held_out_curve(self.option_, samples, labels)
+        check_informative(self.curve_, self.option_.largest)
         self.operating_point_ = chosen_point(self.curve_, rule)
         self.threshold_ = self.operating_point_.threshold
-        if rule[0] == "accuracy" and not self.operating_point_.found:
-            warnings.warn(
-                f"no threshold reaches an accuracy of {rule[1]:g} on held-out samples: all are rejected",
-                UnreachableAccuracyWarning,
-                stacklevel=2,
-            )
         return self
 
     def certainty(self, X: ArrayLike) -> Any:
@@ -198,14 +204,20 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return float(1 - np.mean(self._decided(X)[1]))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy on what is accepted, 1 by convention if nothing is; see `coverage` too."""
+        """Return the accuracy on what is accepted, 0 with a warning if nothing is; see `coverage` too.
+
+        It only grows with rejects: to search for parameters use `lvqrej.thresholds.cost_scorer`.
+        """
         labels, rejected = self._decided(X)
         n, right = len(labels), np.asarray(y)
         if right.shape != (n,):
             raise ValueError(f"y must have shape ({n},); found shape {right.shape}")
         weights = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
         total = weights[~rejected].sum()
-        return float(weights[~rejected & (labels == right)].sum() / total) if total > 0 else 1.0
+        if not total > 0:
+            warnings.warn("nothing is accepted: the score is 0", UndefinedMetricWarning, stacklevel=2)
+            return 0.0
+        return float(weights[~rejected & (labels == right)].sum() / total)
 
     def explain(self, X: ArrayLike, how: Any = counterfactual.explain, **options: Any) -> Any:
         """Return for each sample the smallest change with which it would be accepted.
@@ -294,6 +306,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             option.feature_names = content["feature_names"]
             parameters = {name: content[name] for name in cls().get_params(deep=False)}
             classifier = cls(**parameters | {"option": content["option"] or option})
+            classifier.estimator_ = None
             for name in _LEARNED:
                 setattr(classifier, name, content[name])
             if content["feature_names_in_"] is not None:

@@ -20,7 +20,7 @@ from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel, check_affine, folded, opened
-from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
+from lvqrej.thresholds import CONFIDENCE, AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
 from lvqrej.validation import LARGEST, Floats, check_number, describe
 
 OPTIONS: dict[str, Any] = {
@@ -32,8 +32,18 @@ OPTIONS: dict[str, Any] = {
 RULES = {"reject_rate": ("rate",), "accuracy": ("accuracy",), "costs": ("error", "reject")}
 
 
+#: What is rejected where the curve has no knee.
+NO_KNEE_RATE = 0.05
+#: Certainties so near the largest one tell little; so many errors can be told from right answers.
+SATURATED, FEWEST_ERRORS = 1e-6, 5
+
+
 class FewerFoldsWarning(UserWarning):
     """The smallest class has too few samples for as many folds as were asked for."""
+
+
+class ThresholdWarning(UserWarning):
+    """The held-out samples do not offer what the threshold was asked for."""
 
 
 # The certainty
@@ -63,8 +73,12 @@ class Fitting:
         """Whether the option trains its own models."""
         return _is_to_fit(self.option)
 
-    def certainty(self, X: Floats, y: NDArray[Any], names: list[str] | None = None) -> Certainty:
-        """Return the certainty after training on X (n, d) with labels y (n,)."""
+    def trained(self, X: Any, y: Any) -> Any:
+        """Return the estimator trained on X (n, d) with labels y (n,), or None if the option does that."""
+        return None if self.is_complete or self.fits_itself else clone(self.estimator).fit(X, y)
+
+    def certainty(self, X: Floats, y: NDArray[Any], trained: Any, names: Any = None) -> Certainty:
+        """Return the certainty by a trained estimator, or after training on X (n, d) with labels y (n,)."""
         if self.is_complete:
             return self.option
         if self.fits_itself:
@@ -72,9 +86,8 @@ class Fitting:
             option.estimator, option.cv = self.estimator, self.inner_cv
             option.fit(X, y).feature_names = names
             return option
-        fitted = clone(self.estimator).fit(X, y)
         try:
-            model = PrototypeModel.of(fitted)
+            model = PrototypeModel.of(trained)
         except ValueError as error:
             raise ValueError(f"estimator must be what PrototypeModel.of understands: {error}") from error
         option = self.option(PrototypeModel(model.prototypes, model.labels, model.L, names))
@@ -127,7 +140,7 @@ class Fitting:
         certainty, correct, unit = np.empty(len(X)), np.empty(len(X), dtype=bool), option.unit(X)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
         for train, test in folds.split(X, y):
-            part = self.certainty(X[train], y[train])
+            part = self.certainty(X[train], y[train], self.trained(X[train], y[train]))
             verdicts = part.verdicts(X[test])
             certainty[test] = verdicts.certainty * (unit / part.unit(X[train]))
             correct[test] = part.classes[verdicts.label] == y[test]
@@ -200,8 +213,41 @@ def check_rule(threshold: Any) -> Any:
 
 
 def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
-    """Return the point of the curve that a checked rule, other than a number, asks for."""
-    return curve.knee() if rule == "knee" else getattr(curve, f"at_{rule[0]}")(*rule[1:])
+    """Return the point of the curve that a checked rule, other than a number, asks for, or its fallback."""
+    if rule != "knee":
+        point = getattr(curve, f"at_{rule[0]}")(*rule[1:])
+        if not point.found:
+            warnings.warn(
+                f"no threshold has an accuracy of {rule[1]:g} with {CONFIDENCE:.0%} confidence on "
+                f"{curve.n_samples} held-out samples: taken is the one with the largest that is supported, "
+                f"{point.accuracy_bound:.3g}, which rejects {point.reject_rate:.0%}",
+                ThresholdWarning,
+                stacklevel=3,
+            )
+        return point
+    point = curve.knee()
+    if point.found:
+        return point
+    why = "there are no errors" if curve.n_errors[0] == 0 else "accuracy rises evenly"
+    warnings.warn(
+        f"the accuracy-reject curve has no knee ({why}): taken is ('reject_rate', {NO_KNEE_RATE:g})",
+        ThresholdWarning,
+        stacklevel=3,
+    )
+    return curve.at_reject_rate(NO_KNEE_RATE)._replace(found=False)
+
+
+def check_informative(curve: AccuracyRejectCurve, largest: float) -> None:
+    """Warn of held-out certainties that are all but the largest there is, or do not tell errors."""
+    middle = np.interp(0.5, curve.reject_rates, curve.thresholds)
+    if abs(largest - middle) <= SATURATED * largest < np.inf:
+        text = f"half of the held-out certainties lie within {SATURATED:g} of {largest:g}: they tell little"
+    elif curve.n_errors[0] >= FEWEST_ERRORS and curve.ranking <= 0.5:
+        text = "held-out errors are as certain as right answers: this certainty cannot tell them"
+    else:
+        return
+    advice = "; try another option, class_weight, fewer prototypes or more regularization"
+    warnings.warn(text + advice, ThresholdWarning, stacklevel=3)
 
 
 # The label of a reject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,18 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.validation import LARGEST, check_number, check_vector, describe, dimensions
 
+#: How sure the bounds of rates and accuracies are.
+CONFIDENCE = 0.95
+
 
 class OperatingPoint(NamedTuple):
     """A threshold and what it does on the validation samples.
 
     `found` is False where the curve does not offer what was asked for, and the point is the fallback that
-    the method states.
+    the method states. With 95 % confidence the reject rate to expect lies in `reject_rate_interval`, and the
+    accuracy is at least `accuracy_bound` (exact binomial bounds, Clopper and Pearson).
     """
 
     threshold: float
     reject_rate: float
     accuracy: float
     found: bool = True
+    reject_rate_interval: tuple[float, float] = (0.0, 1.0)
+    accuracy_bound: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +69,23 @@ class AccuracyRejectCurve:
         """Area under the curve (AU-ARC) by the trapezoidal rule, the end point (1, 1) included."""
         return float(np.trapezoid(self.accuracies, self.reject_rates))
 
+    @property
+    def accuracy_bounds(self) -> NDArray[np.float64]:
+        """Accuracies that are exceeded with 95 % confidence, of shape (k + 1,): few samples support few."""
+        n_accepted = self.n_samples - self.n_rejected
+        return least_share(n_accepted - self.n_errors, n_accepted, CONFIDENCE)
+
+    @property
+    def ranking(self) -> float:
+        """Share of pairs of a right and a wrong sample in which the right one is more certain, ties half.
+
+        0.5 is chance: then the certainty cannot tell errors. It is 1 if there is no such pair.
+        """
+        right = self.n_samples - self.n_rejected - self.n_errors
+        pairs = right[0] * self.n_errors[0]
+        steps = -np.diff(self.n_errors)
+        return float((steps * (right[1:] + right[:-1])).sum() / (2 * pairs)) if pairs else 1.0
+
     def knee(self, sensitivity: float = 1.0) -> OperatingPoint:
         """Return the point where rejecting more begins to pay less, by Kneedle on the concave majorant.
 
@@ -96,14 +120,14 @@ class AccuracyRejectCurve:
         return self._point(int(np.searchsorted(self.reject_rates, rate, side="right")) - 1)
 
     def at_accuracy(self, accuracy: float) -> OperatingPoint:
-        """Return the point that rejects the fewest samples with an accuracy of at least `accuracy`.
+        """Return the point that rejects the fewest samples with a supported accuracy of at least `accuracy`.
 
-        If no accepted set is that accurate this is the end point, which rejects everything, with `found`
-        False.
+        Supported means with 95 % confidence (`accuracy_bounds`). If there is none this is the point with the
+        largest supported accuracy, with `found` False.
         """
-        accuracy = check_number(accuracy, "accuracy", low=0, high=1)
-        k = int(np.argmax(self.accuracies >= accuracy))
-        return self._point(k, found=k < len(self.thresholds) - 1)
+        least, bounds = check_number(accuracy, "accuracy", low=0, high=1), self.accuracy_bounds
+        enough = bounds >= least
+        return self._point(int(np.argmax(enough if enough.any() else bounds)), bool(enough.any()))
 
     def at_costs(self, error: float, reject: float) -> OperatingPoint:
         """Return the point of the lowest total cost (Chow), the one with fewest rejects on a tie.
@@ -125,8 +149,51 @@ class AccuracyRejectCurve:
         return self._point(int(np.argmin(costs)))
 
     def _point(self, k: int, found: bool = True) -> OperatingPoint:
+        rejected, n, each = self.n_rejected[k], self.n_samples, (1 + CONFIDENCE) / 2
+        interval = float(least_share(rejected, n, each)), 1 - float(least_share(n - rejected, n, each))
         threshold, rate, accuracy = self.thresholds[k], self.reject_rates[k], self.accuracies[k]
-        return OperatingPoint(float(threshold), float(rate), float(accuracy), found)
+        bound = float(self.accuracy_bounds[k])
+        return OperatingPoint(float(threshold), float(rate), float(accuracy), found, interval, bound)
+
+
+def least_share(hits: Any, n: Any, confidence: float) -> Any:
+    """Return the share that is exceeded with a confidence if `hits` of `n` samples are hits, 0 if none is.
+
+    >>> least_share(10, 10, 0.95).round(4), round(0.05 ** (1 / 10), 4)
+    (np.float64(0.7411), 0.7411)
+    """
+    from scipy.special import betaincinv  # takes as long as all the rest
+
+    hits = np.asarray(hits, dtype=float)
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, 1 - confidence), 0.0)
+
+
+def cost_scorer(error: float = 1.0, reject: float = 0.25) -> Callable[[Any, Any, Any], float]:
+    """Return a scorer for scikit-learn that pays for coverage: minus the mean cost of errors and rejects.
+
+    The accuracy of what is accepted, which `score` is, only grows with rejects; a search over thresholds
+    would end at rejecting everything. Parameters are those of `AccuracyRejectCurve.at_costs`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from lvqrej import RejectOptionClassifier
+    >>> rates = {"threshold": [("reject_rate", rate) for rate in (0.02, 0.1, 0.5)]}
+    >>> search = GridSearchCV(RejectOptionClassifier(), rates, scoring=cost_scorer(5, 1), cv=3)
+    >>> search.fit(*load_wine(return_X_y=True)).best_params_
+    {'threshold': ('reject_rate', 0.02)}
+    """
+    wrong = check_number(error, "error", low=0, high=LARGEST)
+    rejected = check_number(reject, "reject", low=0, high=LARGEST)
+
+    def score(classifier: Any, X: Any, y: Any) -> float:
+        labels = np.asarray(classifier.predict(X))
+        rejects = labels == classifier.reject_label_
+        errors = ~rejects & (labels != np.asarray(y))
+        return -float(wrong * errors.mean() + rejected * rejects.mean())
+
+    return score
 
 
 def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyRejectCurve:
@@ -156,8 +223,8 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     array([0.  , 0.15, 0.5 , 0.85, 0.9 ])
     >>> round(curve.area, 3)
     0.885
-    >>> curve.at_accuracy(0.9)
-    OperatingPoint(threshold=0.5, reject_rate=0.6, accuracy=1.0, found=True)
+    >>> curve.at_accuracy(0.9)[1:4]  # two samples support no such accuracy
+    (0.2, 0.75, False)
     """
     r = check_vector(certainty, None, "certainty")
     right = _check_correct(correct, len(r))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_blobs
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
@@ -107,7 +107,8 @@ def test_score_with_weights_and_when_all_is_rejected(wine):
     weights = np.arange(len(X)) % 3
     right = (classifier.predict(X) == y)[kept]
     assert classifier.score(X, y, weights) == pytest.approx(np.average(right, weights=weights[kept]))
-    assert RejectOptionClassifier(pipeline(), threshold=2).fit(X, y).score(X, y) == 1.0
+    with pytest.warns(UndefinedMetricWarning, match="nothing is accepted: the score is 0"):
+        assert RejectOptionClassifier(pipeline(), threshold=2).fit(X, y).score(X, y) == 0.0
 
 
 def test_data_frames_in_data_frames_out(fitted, wine):

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kneed import KneeLocator
+from scipy.stats import binomtest
+from sklearn.datasets import make_blobs
 
-from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
+from lvqrej import GLVQ, RejectOptionClassifier
+from lvqrej.thresholds import AccuracyRejectCurve, accuracy_reject_curve, cost_scorer
 
 exhaustive = settings(max_examples=150)
 LARGEST = np.finfo(float).max
@@ -92,10 +95,55 @@ def test_at_reject_rate_rejects_as_much_as_allowed(samples, rate):
 def test_at_accuracy_rejects_as_little_as_possible(samples, accuracy):
     curve = curve_of(samples)
     point = curve.at_accuracy(accuracy)
-    enough = [r for r, a in zip(curve.reject_rates, curve.accuracies, strict=True) if a >= accuracy]
-    assert point.reject_rate == min(enough)
-    assert point.accuracy >= accuracy
-    assert point.found == (point.reject_rate < 1)
+    bounds = [
+        binomtest(int(n - wrong), int(n), alternative="greater").proportion_ci(0.95).low if n else 0.0
+        for n, wrong in zip(curve.n_samples - curve.n_rejected, curve.n_errors, strict=True)
+    ]
+    np.testing.assert_allclose(curve.accuracy_bounds, bounds, rtol=1e-9, atol=1e-12)
+    enough = [r for r, a in zip(curve.reject_rates, curve.accuracy_bounds, strict=True) if a >= accuracy]
+    assert point.found == bool(enough)
+    if enough:
+        assert point.reject_rate == min(enough)
+        assert point.accuracy >= point.accuracy_bound >= accuracy
+    else:
+        assert point.accuracy_bound == max(curve.accuracy_bounds) < accuracy
+
+
+def test_one_sample_supports_no_accuracy():
+    certainty = np.linspace(0, 1, 200)
+    curve = accuracy_reject_curve(certainty, np.arange(200) == 199)
+    assert curve.accuracies[-2] == 1
+    assert not curve.at_accuracy(0.9).found
+
+
+@exhaustive
+@given(judged)
+def test_the_reject_rate_to_expect_is_an_exact_interval(samples):
+    point = curve_of(samples).at_reject_rate(0.3)
+    n = len(samples)
+    expected = binomtest(round(point.reject_rate * n), n).proportion_ci(0.95)
+    np.testing.assert_allclose(point.reject_rate_interval, expected, rtol=1e-9, atol=1e-12)
+
+
+@exhaustive
+@given(judged)
+def test_ranking_is_the_share_of_ordered_pairs(samples):
+    right = [r for r, correct in samples if correct]
+    wrong = [r for r, correct in samples if not correct]
+    pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
+    assert curve_of(samples).ranking == pytest.approx(np.mean(pairs) if pairs else 1.0)
+
+
+def test_a_scorer_pays_for_coverage():
+    X, y = make_blobs(150, centers=[[0, 0], [3, 0], [0, 3]], random_state=0)
+    classifier = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.2)).fit(X, y)
+    labels = classifier.predict(X)
+    rejects, errors = (labels == -1).mean(), ((labels != -1) & (labels != y)).mean()
+    assert cost_scorer(3, 0.5)(classifier, X, y) == pytest.approx(-(3 * errors + 0.5 * rejects))
+    everything = RejectOptionClassifier(GLVQ(), threshold=2.0).fit(X, y)
+    assert cost_scorer()(classifier, X, y) > cost_scorer()(everything, X, y) == -0.25
+    with pytest.raises(ValueError, match="reject must be at least 0 .* found -1"):
+        cost_scorer(1, -1)
 
 
 @exhaustive
@@ -210,7 +258,7 @@ def test_without_a_knee_nothing_is_rejected_and_the_point_says_so(certainty, cor
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         point = accuracy_reject_curve(certainty, correct).knee()
-    assert point == OperatingPoint(0.0, 0.0, sum(correct) / len(correct), found=False)
+    assert point[:4] == (0.0, 0.0, sum(correct) / len(correct), False)
 
 
 def test_a_less_sensitive_knee_may_not_be_found():
