@@ -142,7 +142,7 @@ def test_a_scorer_pays_for_coverage():
     assert cost_scorer(3, 0.5)(classifier, X, y) == pytest.approx(-(3 * errors + 0.5 * rejects))
     everything = RejectOptionClassifier(GLVQ(), threshold=2.0).fit(X, y)
     assert cost_scorer()(classifier, X, y) > cost_scorer()(everything, X, y) == -0.25
-    with pytest.raises(ValueError, match="reject must be at least 0 .* found -1"):
+    with pytest.raises(ValueError, match=r"reject must be at least 0 .* found -1"):
         cost_scorer(1, -1)
 
 
