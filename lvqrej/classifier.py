@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
@@ -15,7 +16,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lvqrej import counterfactual, storage
+from lvqrej import counterfactual, storage, variants
 from lvqrej.cause import Familiarity
 from lvqrej.explanation import Explanation
 from lvqrej.fitting import (
@@ -27,8 +28,11 @@ from lvqrej.fitting import (
     label_of_reject,
     with_rejects,
 )
+from lvqrej.requirements import Observed, amounts
 from lvqrej.validation import (
     Floats,
+    as_sample,
+    check_choice,
     check_path,
     check_samples,
     check_vector,
@@ -44,7 +48,7 @@ from lvqrej.wording import class_row
 #: What `fit` learns, but for names, as files have it.
 _LEARNED = (
     "option_", "classes_", "threshold_", "reject_label_", "target_name_", "scale_", "familiarity_", "curve_",
-    "operating_point_", "n_features_in_",
+    "operating_point_", "observed_", "n_features_in_",
 )  # fmt: skip
 
 
@@ -102,6 +106,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Reject rate and accuracy to expect, with intervals. `found` is False where the curve does not offer
         what was asked for.
     reject_label_ : label
+    observed_ : Observed
+        Ranges of the training data and how finely it is recorded, which `explain` keeps to.
     scale_ : array of shape (d,)
         What the scalers divide each feature by; `explain` weighs a unit change by 1 / scale_ unless told
         otherwise.
@@ -163,6 +169,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
         self.target_name_ = getattr(y, "name", None)
+        self.observed_ = Observed.of(samples)
         self.familiarity_ = Familiarity.of(self.option_, samples, labels)
         self.curve_ = self.operating_point_ = None
         if isinstance(rule, float):
@@ -219,17 +226,31 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             return 0.0
         return float(weights[~rejected & (labels == right)].sum() / total)
 
-    def explain(self, X: ArrayLike, how: Any = counterfactual.explain, **options: Any) -> Any:
+    def explain(
+        self,
+        X: ArrayLike,
+        how: Any = counterfactual.explain,
+        *,
+        bounds: Any = "observed",
+        grid: Any = "observed",
+        **options: Any,
+    ) -> Any:
         """Return for each sample the smallest change with which it would be accepted.
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or one sample: (d,) or a Series
-        how : function
+        X : array-like of shape (n, d), or one sample: (d,), a Series or a dict of features to values
+        how : function or str
             `lvqrej.explain`, or one of `lvqrej.variants`: sparsest, trade_off, several, robust, plausible.
+        bounds : "observed", mapping of feature to (low, high), DataFrame or None
+            Where answers have to lie. By default in the ranges of the training data, widened to the sample;
+            None for no bounds.
+        grid : "observed", mapping of feature to float or None
+            How finely values are recorded. By default as the training data's columns are: whole numbers stay
+            whole. None for any value.
         **options
-            Those of `how`; of `lvqrej.explain`: weights, fixed, bounds, increase_only, decrease_only,
-            constraints, target, on_infeasible, n_jobs, progress; all in the units of the data. Without
+            Those of `how`; of `lvqrej.explain`: weights, fixed, increase_only, decrease_only, constraints,
+            target, integers, on_infeasible, n_jobs, progress; all in the units of the data. Without
             `weights` a change is measured as the scalers do: sum_k |delta_k| / scale_k.
 
         Returns
@@ -238,7 +259,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         samples, single, index = self._given(X)
         rows: Any = samples[0] if single else samples
-        result = how(self.option_, self.threshold_, rows, **self._weighed(options))
+        if isinstance(how, str):
+            check_choice(how, "how", ("explain", *variants.__all__[1:]))
+            how = counterfactual.explain if how == "explain" else getattr(variants, how)
+        result = how(self.option_, self.threshold_, rows, **self._asked(bounds=bounds, grid=grid, **options))
         known = self.familiarity_ if self.familiarity_.distances else None
         if isinstance(result, Explanation):
             return replace(result.batch, familiarity=known)[result.row]
@@ -260,7 +284,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         samples, single, index = self._given(X)
         who = range(len(samples)) if index is None else index
         answers = counterfactual.explain_per_class(
-            self.option_, self.threshold_, samples, **self._weighed(options)
+            self.option_, self.threshold_, samples, **self._asked(**options)
         )
         rows = [
             {"sample": sample, "class": label} | class_row(result, i)
@@ -286,8 +310,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted classifier to a file without pickle, at once or not at all.
 
-        The training data is not in it, nor the trained scikit-learn estimator: what it learned, prototypes
-        and metric in the units of the data, is. See `lvqrej.storage`.
+        The training data is not in it but for the range of each feature, nor the trained scikit-learn
+        estimator: what it learned, prototypes and metric in the units of the data, is. See `lvqrej.storage`.
         """
         file = check_path(path, "path")
         check_is_fitted(self)
@@ -323,8 +347,17 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         verdicts, accepted = self.option_.judged(samples, self.threshold_)
         return self.option_.classes[verdicts.label], ~accepted
 
-    def _weighed(self, options: dict[str, Any]) -> dict[str, Any]:
-        return options if options.get("weights") is not None else {**options, "weights": 1 / self.scale_}
+    def _asked(self, *, bounds: Any = "observed", grid: Any = "observed", **options: Any) -> dict[str, Any]:
+        """Return the options of `explain` with what the classifier knows of the data."""
+        names = self.option_.feature_names or [f"feature {k}" for k in range(self.n_features_in_)]
+        given = options.get("weights")
+        if given is None or isinstance(given, Mapping):
+            options["weights"] = amounts(given, "weights", names, 1 / self.scale_)
+        if isinstance(bounds, str) and check_choice(bounds, "bounds", ("observed",)):
+            bounds = self.observed_
+        if isinstance(grid, str) and check_choice(grid, "grid", ("observed",)):
+            grid = self.observed_.steps
+        return {"bounds": bounds, "grid": grid, **options}
 
     def _samples(self, X: Any) -> Floats:
         """Return X as an array (n, d) after checking its features against those of `fit`."""
@@ -333,10 +366,12 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _given(self, X: Any) -> tuple[Floats, bool, Any]:
         """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
-        if dimensions(X) != 1:
+        if dimensions(X) != 1 and not isinstance(X, Mapping):
             return self._samples(X), False, getattr(X, "index", None)
         check_is_fitted(self)
-        known, found = getattr(self, "feature_names_in_", None), feature_names_of(X)
+        known = getattr(self, "feature_names_in_", None)
+        X = as_sample(X, None if known is None else known.tolist())
+        found = feature_names_of(X)
         if known is not None and found is not None and found != known.tolist():
             raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
         return check_samples(np.asarray(X)[None], self.n_features_in_), True, None

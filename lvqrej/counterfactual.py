@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej.cells import ACCEPTED, NONE, START, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts, check_option, check_theta
 from lvqrej.explanation import Explanations, NoCounterfactualError
+from lvqrej.grid import put_on_grid
 from lvqrej.requirements import Requirements, check_requirements
 from lvqrej.validation import (
+    as_sample,
     check_choice,
     check_names,
     check_number,
@@ -30,6 +32,7 @@ from lvqrej.validation import (
     dimensions,
     feature_names_of,
 )
+from lvqrej.wording import what_if
 
 #: How far inside to aim, try after try, relative to the sizes of a constraint's terms.
 LADDER = tuple(32 * float(np.finfo(float).eps) * step for step in (1, 32, 2**10, 2**15))
@@ -38,8 +41,14 @@ _CHUNK, _NUMBERS = 4096, 2**20
 #: Where a sample takes milliseconds or more: samples per chunk, and chunks per worker if there are several,
 #: so that none waits long for another.
 _SLOW, _PER_WORKER = 128, 4
+#: So often a progress bar moves, at least, if there are as many samples.
+_STEPS = 20
 #: The relative gap above which prototypes are tried as answers, too.
 _GAP = 1e-6
+#: Changes of a feature below this share of the whole are what a solver's rounding leaves.
+_NOISE = 1e-7
+#: What bounds are called that training data gave.
+_RANGES = "the observed ranges"
 #: As many features a reason names.
 _NAMED = 6
 
@@ -56,6 +65,8 @@ def explain(
     decrease_only: Any = (),
     constraints: Any = None,
     target: Any = None,
+    integers: Any = (),
+    grid: Any = None,
     on_infeasible: str = "raise",
     n_jobs: int | None = None,
     progress: bool = False,
@@ -69,21 +80,28 @@ def explain(
         The threshold of acceptance.
     X : array-like of shape (n, d) or (d,)
         One sample gives one `Explanation`. A sample that is accepted already is its own counterfactual.
-    weights : array-like of shape (d,), optional
-        Positive costs of a unit change (see `mad_weights`); 1 if None.
+    weights : array-like of shape (d,) or mapping of feature to float, optional
+        Positive costs of a unit change (see `mad_weights`); 1 if None or not in the mapping.
     fixed : list of features
         Features that may not change, by index or name.
     increase_only : list of features
         Features that may not decrease.
     decrease_only : list of features
         Features that may not increase.
-    bounds : mapping of feature to (low, high), optional
-        Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost.
+    bounds : mapping of feature to (low, high), DataFrame or Observed, optional
+        Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost;
+        ranges that were `Observed` are widened to it. A data frame has the rows low and high.
     constraints : (A, b), optional
         Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,). An equality is a row
         together with its negative; it holds to 1e-9 of the size of its terms.
     target : label, optional
         The class to be accepted as; any if None.
+    integers : list of features
+        Features whose changed values are whole numbers, a `grid` of 1.
+    grid : mapping of feature to float, or array-like of shape (d,), optional
+        How finely values are recorded: changed ones are multiples of this (0: any value) and the answer is
+        still valid. The bound stays that of all answers, so the gap has the price of it. Where no answer is
+        found on the grid, the nearest of all is given; `variants.robust` searches all whole numbers.
     on_infeasible : {"raise", "skip"}
         Whether a sample without a counterfactual raises `NoCounterfactualError` or is marked in `found`, its
         reason in `reasons`.
@@ -111,7 +129,7 @@ def explain(
     query = Query.of(
         option, theta, X, on_infeasible=on_infeasible, n_jobs=n_jobs, progress=progress, weights=weights,
         fixed=fixed, bounds=bounds, increase_only=increase_only, decrease_only=decrease_only,
-        constraints=constraints, target=target,
+        constraints=constraints, target=target, integers=integers, grid=grid,
     )  # fmt: skip
     result = explained(query)
     return result[0] if query.single else result
@@ -156,6 +174,8 @@ def explained(query: Query) -> Explanations:
     if n > 1 and (accepted.gap > 0 or len(query.required.b)):  # then each takes milliseconds
         jobs = workers(query.n_jobs)
         size = min(size, _SLOW, -(-n // (_PER_WORKER * jobs)) if jobs > 1 else n)
+    if query.progress:  # then it has to move
+        size = min(size, max(1, -(-n // _STEPS)))
     answers = joined(query.each(partial(valid_answers, accepted=accepted), size), n)
     return query.result(answers, accepted)
 
@@ -205,6 +225,7 @@ class Query(NamedTuple):
     ) -> Query:
         """Check the arguments of `explain`."""
         check_option(option)
+        X = as_sample(X, option.feature_names)
         check_names(X, option.feature_names)
         single = dimensions(X) == 1
         samples = check_samples(np.asarray(X)[None] if single else X, option.n_features, allow_empty=True)
@@ -255,7 +276,7 @@ class Query(NamedTuple):
         if self.progress:
             from tqdm.auto import tqdm
 
-            return tqdm(results, total=len(parts), desc="explain", unit="sample" if size == 1 else "chunk")
+            return _counted(results, tqdm(total=len(self.samples), desc="explain", unit="sample"), parts)
         return results
 
     def result(
@@ -283,6 +304,14 @@ class Query(NamedTuple):
             **answers._asdict(),
             **fields,
         )
+
+
+def _counted(results: Iterable[Any], bar: Any, parts: list[Query]) -> Iterable[Any]:
+    """Hand on results, each counted as the samples of its part."""
+    with bar:
+        for part, result in zip(parts, results, strict=True):
+            bar.update(len(part.samples))
+            yield result
 
 
 def workers(n_jobs: int | None) -> int:
@@ -352,13 +381,22 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         there = nearest.distances < np.inf
         pending = pending[there]
         points = np.minimum(np.maximum(begin + nearest.changes, low), high)[there]
-        pending = pending[~keep(pending, points, nearest.cells[there], nearest.paths[there])]
+        found = nearest.cells[there], nearest.paths[there]
+        kept = keep(pending, points, *found)
+        # What a solver leaves of features that do not have to change.
+        costs = np.abs(points - X[pending]) * required.weights
+        noise = (costs > 0) & (costs <= _NOISE * nearest.distances[there][:, None]) & (start == X)[pending]
+        if noise.any():
+            kept |= keep(pending, np.where(noise, X[pending], points), *found)
+        pending = pending[~kept]
     # Where cells have shrunk to their prototypes (theta = 1, and just below) no search meets their digits.
     (wanting,) = (state.lower_bounds < (1 - max(accepted.gap, _GAP)) * state.distances).nonzero()
     for model in query.option.models().values() if len(wanting) else ():
         none = np.full(len(wanting), -1), np.full(len(wanting), START)
         for prototype in model.prototypes:
             keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
+    if required.steps.any():
+        put_on_grid(query, accepted, state, (lower, upper), LADDER[-1])
     return state
 
 
@@ -391,7 +429,12 @@ def reason_of(query: Query, proven: bool) -> str:
     blames = [_blames(query, names) for names in helpful]
     instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
     limit = _largest_threshold(query)
-    return f"with {_listed(groups, ' and ')}, {none} {goal}{limit}; one exists without {instead}"
+    words = [_RANGES if group == "bounds" and query.required.observed else group for group in groups]
+    text = f"with {_listed(words, ' and ')}, {none} {goal}{limit}; one exists without {instead}"
+    unbounded = query.without(["bounds"])
+    if query.required.observed and _possible(unbounded):
+        text += f": {what_if(explained(unbounded)[0])}"
+    return text
 
 
 def _blames(query: Query, groups: tuple[str, ...]) -> str:
@@ -421,7 +464,7 @@ def _blame(query: Query, group: str, features: list[int], joint: str) -> str:
     words = {
         "target": f"the target {query.option.classes.tolist()[query.required.target or 0]!r}",
         "constraints": "the linear constraints",
-        "bounds": "bounds on ",
+        "bounds": f"{_RANGES} of " if query.required.observed else "bounds on ",
         "fixed": "fixing ",
     }
     return words.get(group, f"{group} of ") + _listed([query.required.names[k] for k in features], joint)

@@ -16,6 +16,9 @@ from lvqrej.cells import PATHS, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts
 from lvqrej.requirements import Requirements
 
+#: Among which changes an answer is the smallest if bounds are what training data gave.
+_OBSERVED = " within the observed ranges"
+
 
 class NoCounterfactualError(ValueError):
     """No input meets all requirements; the message says which of them makes it so."""
@@ -125,7 +128,7 @@ class Explanations(Sequence["Explanation"]):
             feature_names=self.feature_names,
             certainty_name=self.option.name,
             largest=self.option.largest,
-            scope=self.scopes[i] if len(self.scopes) else "",
+            scope=(self.scopes[i] if len(self.scopes) else "") + _OBSERVED * self.required.observed,
             fewest=None if self.fewest is None else int(self.fewest[i]),
             worst_certainty=None if self.worst_certainties is None else float(self.worst_certainties[i]),
             batch=self,

@@ -1,4 +1,4 @@
-"""What a counterfactual has to respect: fixed features, bounds, directions, linear constraints, a target."""
+"""What a counterfactual has to respect: fixed features, bounds, directions, grids, constraints, a target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import HalfSpace
-from lvqrej.validation import Floats, check_number, check_samples, check_vector, describe
+from lvqrej.validation import Floats, check_number, check_samples, check_vector, describe, dimensions
 
 #: What an equality may be missed by, relative to the sizes of its terms at the sample: few floats meet one.
 EQUALITY = 1e-9
@@ -19,6 +19,41 @@ EQUALITY = 1e-9
 _OPEN = 2.0**-8
 #: The largest weight, and one over the smallest.
 _HEAVIEST = 1e60
+#: Values with more decimals than this are taken for continuous.
+_DECIMALS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What training samples say of possible values: ranges, and how finely values are recorded.
+
+    As `bounds` it keeps counterfactuals within the ranges, widened to the sample.
+
+    Attributes
+    ----------
+    lower, upper : ndarrays of shape (d,)
+    steps : ndarray of shape (d,)
+        1 for whole numbers, 0.1 for one decimal, ...; 0 for values of more than six decimals.
+
+    Examples
+    --------
+    >>> seen = Observed.of(np.array([[1.0, 0.5], [3.0, 0.25], [2.0, 1 / 3]]))
+    >>> seen.lower, seen.upper, seen.steps
+    (array([1.  , 0.25]), array([3. , 0.5]), array([1., 0.]))
+    """
+
+    lower: Floats
+    upper: Floats
+    steps: Floats
+
+    @staticmethod
+    def of(X: Floats) -> Observed:
+        """Look at samples X (n, d)."""
+        steps = np.zeros(X.shape[1])
+        for decimals in range(_DECIMALS, -1, -1):
+            coarse = np.abs(X - np.round(X, decimals)) <= 1e-12 * np.abs(X)
+            steps[coarse.all(axis=0)] = 10.0**-decimals
+        return Observed(X.min(axis=0), X.max(axis=0), steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +62,8 @@ class Requirements:
 
     A counterfactual z of x obeys z = x where `fixed`, z >= x where `increase_only`, z <= x where
     `decrease_only`, lower <= z <= upper, A z <= b, and gets the label `classes[target]` unless that is None.
+    Changed features are multiples of `steps`, if that is not 0, wherever such an answer is found; with
+    `observed` the bounds are widened to x.
     Rows of A that come with their negative are an equality, which holds to `EQUALITY` times the size of its
     terms at x or at z, |a|'max(|x|, |z|) + |b|; everything else holds without tolerance.
     """
@@ -41,12 +78,27 @@ class Requirements:
     b: Floats
     target: int | None
     names: list[str]
+    steps: Floats
+    observed: bool = False
 
     def box(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the bounds of each sample's counterfactual, two arrays of shape (n, d)."""
-        lower = np.where(self.fixed | self.increase_only, np.maximum(X, self.lower), self.lower)
-        upper = np.where(self.fixed | self.decrease_only, np.minimum(X, self.upper), self.upper)
+        lower, upper = self.lower, self.upper
+        if self.observed:
+            lower, upper = np.minimum(X, lower), np.maximum(X, upper)
+        lower = np.where(self.fixed | self.increase_only, np.maximum(X, lower), lower)
+        upper = np.where(self.fixed | self.decrease_only, np.minimum(X, upper), upper)
         return lower, upper
+
+    def on_grid(self, Z: Floats, way: Any = 0) -> Floats:
+        """Return values (n, d) on the grid: the nearest ones, where `way` is 1 or -1 the next up or down."""
+        steps = np.where(self.steps > 0, self.steps, 1.0)
+        k = Z / steps
+        k = np.where(way > 0, np.ceil(k - 1e-9), np.where(way < 0, np.floor(k + 1e-9), np.round(k)))
+        # A decimal is its nearest float if it is divided by a whole number.
+        whole = np.round(1 / steps)
+        values = np.where(np.abs(whole * steps - 1) < 1e-12, k / np.maximum(whole, 1.0), k * steps)
+        return np.where(self.steps > 0, values, Z)
 
     def linear(self, Z: Floats, X: Floats) -> NDArray[np.bool_]:
         """Return whether A z <= b for counterfactuals Z of samples X, with the same bits in any batch."""
@@ -101,6 +153,8 @@ class Requirements:
                 changes["A"], changes["b"] = np.empty((0, d)), np.empty(0)
             else:
                 changes[group] = getattr(self, group) & ~gone
+        if features is None and "bounds" in groups:
+            changes["observed"] = False
         return replace(self, **changes)
 
     def features_of(self, group: str) -> list[int]:
@@ -122,6 +176,8 @@ def check_requirements(
     decrease_only: Any = (),
     constraints: Any = None,
     target: Any = None,
+    integers: Any = (),
+    grid: Any = None,
 ) -> Requirements:
     """Return the requirements as arrays, or raise a ValueError that names the argument at fault.
 
@@ -132,10 +188,13 @@ def check_requirements(
     """
     d = n_features
     known = list(names) if names is not None else [f"feature {k}" for k in range(d)]
-    lower, upper = _bounds(bounds, known)
+    observed = isinstance(bounds, Observed)
+    lower, upper = (bounds.lower, bounds.upper) if observed else _bounds(bounds, known)
+    steps = amounts(grid, "grid", known)
+    steps[feature_mask(integers, "integers", known)] = 1.0
     A, b = _linear(constraints, d)
     return Requirements(
-        weights=_weights(weights, d),
+        weights=_weights(weights, known),
         fixed=feature_mask(fixed, "fixed", known),
         increase_only=feature_mask(increase_only, "increase_only", known),
         decrease_only=feature_mask(decrease_only, "decrease_only", known),
@@ -145,13 +204,31 @@ def check_requirements(
         b=b,
         target=_target(target, classes),
         names=known,
+        steps=steps,
+        observed=observed,
     )
 
 
-def _weights(weights: ArrayLike | None, d: int) -> Floats:
-    if weights is None:
-        return np.ones(d)
-    values = check_vector(weights, d, "weights")
+def amounts(value: Any, name: str, names: list[str], otherwise: Any = 0.0) -> Floats:
+    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping."""
+    given = np.full(len(names), otherwise) if np.ndim(otherwise) == 0 else np.array(otherwise)
+    if isinstance(value, Mapping):
+        for feature, amount in value.items():
+            given[feature_index(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
+    elif value is not None and dimensions(value) == 0:
+        given[:] = check_number(value, name, low=0)
+    elif value is not None:
+        given = check_vector(value, len(names), name)
+    if not np.isfinite(given).all() or (given < 0).any():
+        raise ValueError(f"{name} must be finite and at least 0; found {given.tolist()}")
+    return given
+
+
+def _weights(weights: Any, names: list[str]) -> Floats:
+    if weights is None or isinstance(weights, Mapping):
+        values = amounts(weights, "weights", names, 1.0)
+    else:
+        values = check_vector(weights, len(names), "weights")
     if values.min() < 1 / _HEAVIEST or values.max() > _HEAVIEST:
         raise ValueError(
             f"weights must lie between {1 / _HEAVIEST:g} and {_HEAVIEST:g}; found {values.min():g} to "
@@ -185,8 +262,13 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
     lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
     if bounds is None:
         return lower, upper
+    if hasattr(bounds, "columns"):  # as X.agg(["min", "max"]) has it
+        bounds = {column: bounds[column].tolist() for column in bounds.columns}
     if not isinstance(bounds, Mapping):
-        raise ValueError(f"bounds must map features to (low, high); found {describe(bounds)}")
+        raise ValueError(
+            "bounds must map features to (low, high), or be a data frame with two rows, low and high; "
+            f"found {describe(bounds)}"
+        )
     seen: set[int] = set()
     for feature, pair in bounds.items():
         k = feature_index(feature, "bounds", names)
@@ -230,16 +312,16 @@ def mad_weights(X: ArrayLike) -> Floats:
     """Return weights 1 / MAD of each feature, the inverse median absolute deviation, of shape (d,).
 
     w_k = 1 / median_i |x_ik - median_j x_jk|: a change of one typical deviation costs 1 in every feature.
+    Where more than half of the values are the same, which makes it 0, the mean absolute deviation takes its
+    place; a feature that never varies gets the largest weight of the others.
 
-    >>> mad_weights([[0, 0], [1, 10], [2, 20], [9, 90]])
-    array([1. , 0.1])
+    >>> mad_weights([[0, 0, 0, 7], [1, 10, 0, 7], [2, 20, 0, 7], [9, 90, 1, 7]])
+    array([1. , 0.1, 4. , 4. ])
     """
     samples = check_samples(X)
-    deviations = np.median(np.abs(samples - np.median(samples, axis=0)), axis=0)
-    if (deviations == 0).any():
-        k = np.flatnonzero(deviations == 0).tolist()
-        raise ValueError(
-            f"X must vary in every feature for weights by median absolute deviation; it is 0 in {k}: "
-            "give these weights yourself, or fix them"
-        )
-    return 1 / deviations
+    deviations = np.abs(samples - np.median(samples, axis=0))
+    scales = np.median(deviations, axis=0)
+    scales = np.where(scales > 0, scales, deviations.mean(axis=0))
+    if not scales.any():
+        raise ValueError("X must vary in some feature; found the same values in all rows")
+    return 1 / np.where(scales > 0, scales, scales[scales > 0].min())

@@ -7,7 +7,7 @@ changes one by less than matters, or is not whole, the node is divided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from lvqrej.branch_and_bound import branch_and_bound
 from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
 from lvqrej.certainty import Certainty, Restricted, Verdicts
 from lvqrej.counterfactual import Answers, Query, reason_of
-from lvqrej.requirements import feature_index, feature_mask
+from lvqrej.requirements import amounts, feature_mask
 from lvqrej.sparsest import FAR, Reject, bounds_within
-from lvqrej.validation import Floats, check_number, check_vector, dimensions
+from lvqrej.validation import Floats
 
 Mask = NDArray[np.bool_]
 
@@ -275,19 +275,3 @@ def why_none(execution: Execution, effort: int | None, query: Query, proven: boo
         f"with {', '.join([*words, *required.groups()])} {found} that can be carried out; "
         f"one exists without {instead}"
     )
-
-
-def amounts(value: Any, name: str, names: list[str]) -> Floats:
-    """Return an amount for each feature, of shape (d,), from a number, an array or a mapping."""
-    d = len(names)
-    given = np.zeros(d)
-    if isinstance(value, Mapping):
-        for feature, amount in value.items():
-            given[feature_index(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
-    elif value is not None and dimensions(value) == 0:
-        given[:] = check_number(value, name, low=0)
-    elif value is not None:
-        given = check_vector(value, d, name)
-    if not np.isfinite(given).all() or (given < 0).any():
-        raise ValueError(f"{name} must be finite and at least 0; found {given.tolist()}")
-    return given

@@ -72,8 +72,9 @@ class Reject:
         """Return the nearest valid answers within boxes (n, d), of another set and option if given."""
         query, none = self.query, np.zeros(len(self.x), dtype=bool)
         required = replace(
-            query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none
-        )
+            query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none,
+            observed=False, steps=np.zeros(len(self.x)),
+        )  # fmt: skip
         boxes = query._replace(
             option=option or query.option,
             required=required,

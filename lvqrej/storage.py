@@ -25,6 +25,7 @@ from lvqrej.certainty import DecisionDistance, RelativeSimilarity
 from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel, scalers
+from lvqrej.requirements import Observed
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint
 from lvqrej.validation import describe
 
@@ -34,7 +35,8 @@ _CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         RelativeSimilarity, DecisionDistance, ProbabilisticCertainty, PrototypeModel, Familiarity,
-        AccuracyRejectCurve, OperatingPoint, GLVQ, GMLVQ, GlvqModel, GmlvqModel, Pipeline, *scalers(),
+        AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel, Pipeline,
+        *scalers(),
     )
 } | {"from_pairs": ProbabilisticCertainty.from_pairs}  # fmt: skip
 

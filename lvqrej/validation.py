@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -204,6 +205,15 @@ def feature_names_of(X: Any) -> list[str] | None:
     if columns is None or not all(isinstance(column, str) for column in columns):
         return None
     return list(columns)
+
+
+def as_sample(X: Any, names: list[str] | None) -> Any:
+    """Return a mapping of features to values as an array (d,) in their order; all else as it is."""
+    if not isinstance(X, Mapping):
+        return X
+    if names is None or set(X) != set(names):
+        raise ValueError(f"X must have the features {names}; found {list(X)}")
+    return np.array([X[name] for name in names])
 
 
 def check_names(X: Any, names: list[str] | None) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lvqrej.cells import AcceptedSet
-from lvqrej.counterfactual import Answers, Query, explained, joined, valid_answers
+from lvqrej.counterfactual import LADDER, Answers, Query, explained, joined, valid_answers
+from lvqrej.grid import put_on_grid
 from lvqrej.plausible import Plausible
 from lvqrej.robust import Execution, nearest_execution, why_none
 from lvqrej.sparsest import Reject, fewest_changes, sparsest_answer
@@ -60,6 +61,7 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
     answers, fewest = _each(query, partial(sparsest_answer, accepted=accepted, effort=tries))
+    answers = _recorded(query, accepted, answers)
     scopes = _counted(query, answers)
     result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
     return result[0] if query.single else result
@@ -96,6 +98,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
     accepted = query.accepted_set()
     levels = fewest_changes(Reject(query, accepted), tries, curve=True)
     answers = joined([answer for answer, _ in levels], len(levels))
+    answers = _recorded(query, accepted, answers)
     fewest = np.array([number for _, number in levels], dtype=np.int64)
     return query.result(answers, accepted, scopes=_counted(query, answers), fewest=fewest)
 
@@ -158,6 +161,7 @@ def several(
         scopes = [" to this class"] * len(answers)
     else:
         answers = _best_first(Reject(query, accepted), wanted, other)
+        answers = [_recorded(query, accepted, answer) for answer in answers]
         scopes = [" with other features than the former" if i else "" for i in range(len(answers))]
     return query.result(joined(answers, len(answers)), accepted, scopes=scopes)
 
@@ -267,6 +271,9 @@ def robust(
     """
     query = Query.of(option, theta, X, **options)
     execution = Execution.of(error, least, integers, query.required.names)
+    whole = (query.required.steps == 1) & (query.samples % 1 == 0).all(axis=0)  # of a grid only that
+    execution = execution._replace(integers=execution.integers | whole)
+    query = query._replace(required=replace(query.required, steps=np.zeros(len(whole))))
     given = query.samples[:, execution.integers]
     if (given != np.round(given)).any():
         raise ValueError(
@@ -279,7 +286,7 @@ def robust(
     )
     result = query.result(
         answers, accepted, partial(why_none, execution, tries),
-        scopes=[" that can be carried out so"] * len(worst), worst_certainties=np.array(worst),
+        scopes=[" that can be carried out"] * len(worst), worst_certainties=np.array(worst),
     )  # fmt: skip
     return result[0] if query.single else result
 
@@ -324,8 +331,21 @@ def plausible(
     array([1.06, 1.29])
     """
     query = Query.of(Plausible(option, data, labels, level), theta, X, **options)
-    result = replace(explained(query), scopes=[" among the training data"] * len(query.samples))
+    scope = " within the ellipsoid around its class's training data"
+    result = replace(explained(query), scopes=[scope] * len(query.samples))
     return result[0] if query.single else result
+
+
+def _recorded(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
+    """Put the values of the features that answers change on the grid; what is proven stays as it is."""
+    if query.required.steps.any():
+        proven = answers.lower_bounds.copy()
+        X = np.repeat(query.samples, len(proven) // len(query.samples), axis=0)
+        changed = answers.counterfactuals != X
+        low, high = (np.where(changed, end, X) for end in query.required.box(X))
+        put_on_grid(query._replace(samples=X), accepted, answers, (low, high), LADDER[-1])
+        answers.lower_bounds[:] = proven
+    return answers
 
 
 def _of_one(option: Any, theta: float, x: ArrayLike, options: dict[str, Any]) -> Query:

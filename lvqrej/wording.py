@@ -31,7 +31,7 @@ FEWEST = 3
 #: With so many digits every float is itself.
 ALL = 17
 #: As many changed features a sentence names.
-NAMED = 6
+NAMED = 3
 #: As many explanations a summary or a page lists.
 LISTED = 20
 #: The version of the JSON record.
@@ -135,19 +135,25 @@ def sentence(why: Any) -> str:
 
 def _sentence(why: Any, shown: list[Shown]) -> str:
     before, _, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    certainty, label = f"{why.certainty_name} {before}", why.label
+    certainty = f"{why.certainty_name} {before}"
     if why.path == "accepted":
-        return f"accepted as {label}: {certainty} reaches {theta}"
+        return f"accepted as {why.label}: {certainty} reaches {theta}"
     if why.certainty_before < why.theta:
         verdict = f"rejected: {certainty} below {theta}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
-    changes = [f"{why.feature_names[k]} were {after} instead of {before}" for k, before, after in shown]
+    return f"{verdict}; {what_if(why, shown)}; {proof(why)}"
+
+
+def what_if(why: Any, shown: list[Shown] | None = None) -> str:
+    """Say what would have been accepted: of many changes the largest, and how many more there are."""
+    given = before_and_after(why) if shown is None else shown
+    changes = [f"{why.feature_names[k]} were {after} instead of {before}" for k, before, after in given]
     if len(changes) > NAMED:
-        rest = len(changes) - NAMED + 1
-        changes = [*changes[: NAMED - 1], f"{rest} other features changed by less"]
+        rest = len(changes) - NAMED
+        changes = [*changes[:NAMED], f"{rest} other feature{'s' if rest > 1 else ''} changed by less"]
     listed = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
-    return f"{verdict}; it would be accepted as {label} if {listed}; {proof(why)}"
+    return f"it would be accepted as {why.label} if {listed}"
 
 
 def proof(why: Any) -> str:

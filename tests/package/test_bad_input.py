@@ -226,7 +226,7 @@ OPTIONS_OF_EXPLAIN = [
     ("weights", [1.0, NAN]),
     ("weights", [1.0, INF]),
     ("weights", "heavy"),
-    ("weights", {"size": 1, "age": 2}),
+    ("weights", {"size": 1, "height": 2}),
     ("weights", [[1.0, 1.0]]),
     ("weights", 1.0),
     ("weights", [1j, 1]),

@@ -27,6 +27,7 @@ from lvqrej import (
     RejectOptionClassifier,
     RelativeSimilarity,
     explain,
+    variants,
 )
 from lvqrej.cells import Cells
 from lvqrej.certainty import Certainty
@@ -184,7 +185,69 @@ def test_every_explanation_is_valid_by_the_options_own_test(fitted, wine):
     assert result.to_frame().index.equals(rejected.index)
     costs = np.abs(result.counterfactuals - rejected) / fitted.scale_
     np.testing.assert_allclose(costs.sum(axis=1), result.distances, rtol=1e-12)
-    assert (result.gaps <= (1.0001e-3 if fitted.option == "probabilistic" else 1e-9)).all()
+    assert (result.gaps <= 1e-2).all()
+    free = fitted.explain(rejected, bounds=None, grid=None)
+    assert (free.gaps <= (1.0001e-3 if fitted.option == "probabilistic" else 1e-9)).all()
+    assert (free.distances <= result.distances).all()
+
+
+def test_answers_are_values_that_the_training_data_could_have(fitted, wine):
+    """Within the ranges, and with as many decimals as the columns have."""
+    X, _ = wine
+    rejected = X[fitted.rejects(X)]
+    result = fitted.explain(rejected)
+    Z = result.counterfactuals
+    assert ((X.min().to_numpy() <= Z) & (X.max().to_numpy() >= Z)).all()
+    for k, column in enumerate(X.columns):
+        decimals = max(len(str(value).rstrip("0").partition(".")[2]) for value in X[column].unique())
+        assert (np.round(Z[:, k], decimals) == Z[:, k]).all()
+    assert "within the observed ranges" in str(result[0])
+    assert "within the observed ranges" not in str(fitted.explain(rejected.iloc[0], bounds=None))
+
+
+def test_a_sample_outside_of_the_ranges_may_stay_there(fitted, wine):
+    X, _ = wine
+    x = X[fitted.rejects(X)].iloc[0].copy()
+    x[X.columns[0]] = X[X.columns[0]].max() + 1
+    why = fitted.explain(x)
+    lower, upper = why.box
+    assert upper[0] == x.iloc[0]
+    assert lower[0] == X[X.columns[0]].min()
+
+
+def test_where_the_ranges_leave_no_answer_the_error_has_the_one_outside(wine):
+    X, y = wine
+    classifier = RejectOptionClassifier(pipeline(), "decision-distance", threshold=40.0).fit(X, y)
+    x = X.iloc[0]
+    free = classifier.explain(x, bounds=None)
+    changed = [X.columns[k] for k in free.changed]
+    with pytest.raises(NoCounterfactualError, match="with the observed ranges, no input reaches") as raised:
+        classifier.explain(x)
+    assert "one exists without the observed ranges of " in str(raised.value)
+    assert f"accepted as {free.label} if {changed[0]} were" in str(raised.value)
+
+
+def test_what_a_user_types_first(fitted, wine):
+    X, _ = wine
+    x = X[fitted.rejects(X)].iloc[0]
+    names = list(X.columns)
+    by_name = fitted.explain(x, how="sparsest")
+    assert by_name.fewest == 1
+    assert (by_name.counterfactual == fitted.explain(x, variants.sparsest).counterfactual).all()
+    assert str(fitted.explain(x.to_dict())) == str(fitted.explain(x))
+    framed = fitted.explain(x, bounds=X.agg(["min", "max"]))
+    mapped = fitted.explain(x, bounds={name: (X[name].min(), X[name].max()) for name in names})
+    assert (framed.counterfactual == mapped.counterfactual).all()
+    dear = fitted.explain(x, weights={names[k]: 1e6 for k in fitted.explain(x).changed})
+    assert not set(dear.changed) & set(fitted.explain(x).changed)
+    whole = fitted.explain(x, integers=names, grid=None)
+    assert (whole.counterfactual[whole.changed] % 1 == 0).all()
+    with pytest.raises(ValueError, match=r"how must be one of 'explain', .*'sparsest'.*found 'sparse'"):
+        fitted.explain(x, how="sparse")
+    with pytest.raises(ValueError, match="X must have the features"):
+        fitted.explain({"alcohol": 1.0})
+    with pytest.raises(ValueError, match="bounds must be one of 'observed'; found 'all'"):
+        fitted.explain(x, bounds="all")
 
 
 def test_one_sample_as_series_array_or_list(fitted, wine):
@@ -238,7 +301,7 @@ def test_infeasible_says_why(wine):
     X, y = wine
     classifier = RejectOptionClassifier(pipeline(), threshold=0.9).fit(X, y)
     x = X[classifier.rejects(X)].iloc[0]
-    with pytest.raises(NoCounterfactualError, match="with fixed, no input reaches"):
+    with pytest.raises(NoCounterfactualError, match="with the observed ranges and fixed, no input reaches"):
         classifier.explain(x, fixed=list(X.columns))
 
 
@@ -284,7 +347,8 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
     theta = float(np.quantile(probe.certainty(X), 0.4))
     classifier = clone(probe).set_params(threshold=theta).fit(X, y)
     rows = X[classifier.rejects(X)][:6]
-    raw = classifier.explain(rows)
+    free = {"bounds": None, "grid": None}
+    raw = classifier.explain(rows, **free)
 
     trained = clone(model).fit(X, y)
     scaled = explain(option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows))
@@ -297,7 +361,9 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
     assert same.mean() >= 0.5
 
     weights = rng.uniform(0.5, 2, size=3)
-    weighed = classifier.explain(rows, weights=weights / classifier.scale_, fixed=[0], on_infeasible="skip")
+    weighed = classifier.explain(
+        rows, weights=weights / classifier.scale_, fixed=[0], on_infeasible="skip", **free
+    )
     expected = explain(
         option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), weights=weights, fixed=[0],
         on_infeasible="skip",

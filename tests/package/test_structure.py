@@ -31,7 +31,7 @@ ORDER = [
         "thresholds",
         "requirements",
     ),
-    *("wording", "chart", "cause", "explanation", "counterfactual"),
+    *("wording", "chart", "cause", "explanation", "grid", "counterfactual"),
     *("sparsest", "robust", "plausible", "variants", "fitting", "storage", "classifier", "stream"),
 ]
 
@@ -110,7 +110,7 @@ def rejected(request):
 
 def test_one_sample_passes_few_files(rejected):
     classifier, x = rejected
-    classifier.explain(x)
+    classifier.explain(x, bounds=None, grid=None)
     files = set()
 
     def note(frame, event, _):
@@ -120,7 +120,7 @@ def test_one_sample_passes_few_files(rejected):
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        classifier.explain(x)
+        classifier.explain(x, bounds=None, grid=None)
     finally:
         sys.setprofile(before)
     assert len(files) <= (14 if classifier.option == "probabilistic" else 11), sorted(files)

@@ -1,0 +1,96 @@
+"""Answers on a grid against the enumeration of all its points."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lvqrej import (
+    DecisionDistance,
+    ProbabilisticCertainty,
+    PrototypeModel,
+    RelativeSimilarity,
+    explain,
+    variants,
+)
+from lvqrej.requirements import Observed
+
+
+def random_option(rng, kind):
+    m, d = int(rng.integers(2, 5)), 3
+    P = rng.integers(-4, 5, size=(m, d)).astype(float)
+    labels = np.append([0, 1], rng.integers(2, size=m - 2))
+    return kind(PrototypeModel(P, labels, rng.normal(size=(3, d))))
+
+
+def enumerated(option, theta, x, weights, grid):
+    """Return the smallest distance of an accepted point of the grid, values that stay may be off it."""
+    values = [sorted({*np.arange(-6, 7, step), value}) for step, value in zip(grid, x, strict=True)]
+    points = np.array(list(product(*values)))
+    points = points[option.accepts(points, theta)]
+    return np.min(np.abs(points - x) @ weights, initial=np.inf)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([RelativeSimilarity, DecisionDistance]))
+def test_the_nearest_answer_of_a_grid_is_found_and_the_bound_holds(seed, kind):
+    rng = np.random.default_rng(seed)
+    option = random_option(rng, kind)
+    X = rng.integers(-5, 6, size=(4, 3)) + np.where(rng.random((4, 3)) < 0.2, 0.3, 0.0)
+    theta = float(np.quantile(option.certainty(X), 0.7))
+    weights, grid = rng.uniform(0.5, 2, size=3), rng.choice([1.0, 0.5, 2.0], size=3)
+    box = dict.fromkeys(range(3), (-6.0, 6.0))
+    result = explain(option, theta, X, weights=weights, grid=grid, bounds=box, on_infeasible="skip")
+    for i, x in enumerate(X):
+        best = enumerated(option, theta, x, weights, grid)
+        assert result.lower_bounds[i] <= best * (1 + 1e-9)
+        if result.found[i]:
+            z = result.counterfactuals[i]
+            moved = z != x
+            on_grid = np.isclose(z / grid, np.round(z / grid), rtol=0, atol=1e-12)[moved].all()
+            assert on_grid or best == np.inf
+            if best < np.inf:
+                assert best * (1 - 1e-9) <= result.distances[i] <= best / 0.98
+
+
+def test_decimals_are_those_of_their_text():
+    option = RelativeSimilarity(PrototypeModel([[0.0], [2.0]], ["a", "b"]))
+    why = explain(option, 0.6, [0.9], grid=[0.1])
+    assert why.counterfactual.tolist() == [0.6]
+    assert explain(option, 0.6, [0.9], grid=[0.05]).counterfactual.tolist() == [0.65]
+    assert explain(option, 0.6, [0.95], grid=[0.3]).counterfactual[0] == pytest.approx(0.6)
+
+
+def test_the_gap_has_the_price_of_the_grid_and_other_grids_are_left_alone():
+    option = RelativeSimilarity(PrototypeModel([[0.0, 0.0], [20.0, 0.0]], ["a", "b"]))
+    why = explain(option, 0.6, [9.0, 0.0], integers=[0])
+    assert why.counterfactual.tolist() == [6.0, 0.0]
+    assert why.gap == 0
+    assert explain(option, 0.6, [9.0, 0.0], integers=[1]).counterfactual[0] == pytest.approx(20 / 3)
+
+
+def test_variants_keep_to_the_grid():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 3)).round(1) * 10, np.repeat([0, 1, 2], 20)
+    X[np.arange(60), y] += 25
+    option = ProbabilisticCertainty(cv=3).fit(X, y)
+    r = option.certainty(X)
+    theta = float(np.quantile(r, 0.5))
+    x = X[r < theta][0]
+    for answers in (
+        explain(option, theta, [x], integers=range(3)),
+        variants.sparsest(option, theta, [x], integers=range(3)),
+        variants.several(option, theta, x, 2, grid=np.ones(3)),
+        variants.robust(option, theta, [x], integers=range(3), effort=4),
+        variants.plausible(option, theta, [x], data=X, labels=y, grid=np.ones(3)),
+    ):
+        assert (answers.counterfactuals % 1 == 0).all()
+        assert option.accepts(answers.counterfactuals, theta).all()
+
+
+def test_recording_precision_is_read_off_the_columns():
+    seen = Observed.of(np.array([[1.0, 0.1, 1e-3, np.pi], [7.0, 0.2 + 0.1, 2.5, 0.0]]))
+    assert seen.steps.tolist() == [1.0, 0.1, 1e-3, 0.0]
+    assert seen.lower.tolist() == [1.0, 0.1, 1e-3, 0.0]
