@@ -8,7 +8,7 @@ from typing import Any
 
 from lvqrej.requirements import feature_index
 from lvqrej.validation import check_number, describe
-from lvqrej.wording import before_and_after, gauge_end, proof, shown_certainties
+from lvqrej.wording import before_and_after, gauge_ends, proof, shown_certainties
 
 #: Blue and orange of Okabe and Ito, told apart with every kind of colour vision: what goes up, what down.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
@@ -33,6 +33,8 @@ _STYLE: dict[Any, Any] = {
 def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
     """Return a figure of an `Explanation`: a gauge of the certainty above one bar per changed feature.
 
+    A single feature is drawn in its own units, before and after.
+
     A bar's length is the feature's share of the whole change (features have different units, shares have
     none), its direction that of the change; beside it stand the values before and after, in the feature's
     own units. The background is opaque and every mark has a shape of its own, so it reads in print and in
@@ -56,21 +58,79 @@ def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
     >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
     >>> model = PrototypeModel([[0, 0], [20, 0]], ["a", "b"], feature_names=["width", "height"])
     >>> figure = change_chart(explain(RelativeSimilarity(model), 0.6, [9, 0]), units={"width": "mm"})
-    >>> [text.get_text() for text in figure.axes[1].texts]
-    ['9 → 6.66 mm']
+    >>> [text.get_text() for text in figure.axes[1].texts if text.get_text()]
+    ['9 mm', '6.66 mm']
     """
     import matplotlib.pyplot as plt  # takes as long as all the rest, and most explanations are not drawn
 
     most = int(check_number(most, "most", low=1, integer=True))
     suffixes = _check_units(units, why.feature_names)
     rows = before_and_after(why)
-    height = max(min(len(rows), most), 1)
+    height = max(min(len(rows), most), 1.6)
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(2, 1, figsize=(8, 2.4 + 0.55 * height), height_ratios=[1, 0.7 * height])
         plt.close(figure)
         _draw_gauge(axes[0], why)
-        _draw_changes(axes[1], why, rows[:most], len(rows[most:]), suffixes)
+        draw = _draw_one if len(rows) == 1 else _draw_changes
+        draw(axes[1], why, rows[:most], len(rows[most:]), suffixes)
+        # Names stand on the left of bars, where a title has room.
+        place = "right" if len(rows) > 1 else "center"
+        axes[1].set_title(_title(why) if rows else "", loc=place, fontsize=13)
     return figure
+
+
+def batch_chart(result: Any, most: int = 12) -> Any:
+    """Return a figure of `Explanations`: how often each feature goes up and down, the most frequent first.
+
+    Parameters
+    ----------
+    result : Explanations
+    most : int
+        Most features to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    most = int(check_number(most, "most", low=1, integer=True))
+    found = result.found & (result.distances > 0)
+    change = np.where(found[:, None], result.counterfactuals - result.samples, 0.0)
+    up, down = (change > 0).sum(axis=0), (change < 0).sum(axis=0)
+    order = [k for k in np.argsort(-(up + down), kind="stable")[:most] if up[k] + down[k]]
+    with plt.rc_context(_STYLE):
+        figure, ax = plt.subplots(figsize=(8, 1.8 + 0.5 * max(len(order), 1)))
+        plt.close(figure)
+        place = np.arange(len(order))
+        ax.barh(place, up[order], height=0.6, color=_BLUE, label="goes up")
+        ax.barh(place, -down[order], height=0.6, color=_ORANGE, hatch="//", label="goes down")
+        ax.axvline(0, color="black", linewidth=1)
+        ax.set_yticks(place, [_broken(result.feature_names[k]) for k in order])
+        ax.invert_yaxis()
+        width = max(1, up.max(initial=0), down.max(initial=0))
+        ax.set(xlim=(-1.05 * width, 1.05 * width), xlabel="number of counterfactuals")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        ax.set_title(f"what would have to change in {found.sum()} of {len(result)} samples", fontsize=13)
+        ax.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def _broken(name: str) -> str:
+    """Return a name in lines that end between words.
+
+    >>> print(_broken("the width_and_height of the whole"))
+    the width_and_height
+    of the whole
+    """
+    lines = textwrap.wrap(name.replace("_", "_ "), 22, break_long_words=False)
+    return "\n".join(line.replace("_ ", "_") for line in lines)
+
+
+def _title(why: Any) -> str:
+    return textwrap.fill(f"accepted as {why.label} if changed so; {proof(why)}", 66)
 
 
 def _check_units(units: Any, names: list[str]) -> dict[int, str]:
@@ -83,7 +143,7 @@ def _check_units(units: Any, names: list[str]) -> dict[int, str]:
 
 def _draw_gauge(ax: Any, why: Any) -> None:
     before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    start, end = min(0.0, why.theta), gauge_end(why)
+    start, end = gauge_ends(why)
     ax.barh(0, why.theta - start, left=start, height=0.5, color="#e6e6e6", edgecolor="#767676", hatch="//")
     ax.barh(0, end - why.theta, left=why.theta, height=0.5, color="white", edgecolor="#767676")
     ax.axvline(why.theta, color="black", label=f"threshold {theta}")
@@ -92,7 +152,23 @@ def _draw_gauge(ax: Any, why: Any) -> None:
         ax.plot(why.certainty, 0, "o", ms=11, mec="white", color=_BLUE, label=f"after {after}")
     ax.set(xlim=(start, end), ylim=(-0.5, 0.5), yticks=[], xlabel=why.certainty_name)
     ax.grid(False)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+    ax.figure.legend(loc="outside upper center", ncols=3, frameon=False)
+
+
+def _draw_one(ax: Any, why: Any, rows: list[tuple[int, str, str]], _: int, suffixes: dict[int, str]) -> None:
+    """Draw the only feature that changes in its own units, before and after."""
+    ((k, before, after),) = rows
+    x, z = why.sample[k], why.counterfactual[k]
+    unit = suffixes.get(k, "")
+    arrow = {"arrowstyle": "-|>", "color": "black", "shrinkA": 8, "shrinkB": 8}
+    ax.annotate("", (z, 0), (x, 0), arrowprops=arrow)
+    ax.plot(x, 0, "X", ms=13, mec="white", color=_ORANGE)
+    ax.plot(z, 0, "o", ms=11, mec="white", color=_BLUE)
+    for value, text in ((x, f"{before}{unit}"), (z, f"{after}{unit}")):
+        ax.annotate(text, (value, 0), (0, 12), textcoords="offset points", ha="center")
+    name = _broken(why.feature_names[k]) + (f" [{unit.strip()}]" if unit else "")
+    ax.set(yticks=[], ylim=(-0.6, 0.9), xlabel=name)
+    ax.margins(x=0.25)
 
 
 def _draw_changes(
@@ -113,10 +189,9 @@ def _draw_changes(
             textcoords="offset points", va="center", ha="right" if up else "left",
         )  # fmt: skip
     ax.axvline(0, color="black", linewidth=1)
-    ax.set_yticks(range(len(rows)), [textwrap.fill(why.feature_names[k], 22) for k, _, _ in rows])
+    ax.set_yticks(range(len(rows)), [_broken(why.feature_names[k]) for k, _, _ in rows])
     ax.invert_yaxis()
     more = f" ({left_out} smaller changes not drawn)" if left_out else ""
     width = 1.15 * shares.max()
     ax.set(xlim=(-width, width), xlabel=f"decrease ←  share of the change  → increase{more}")
     ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0%}")
-    ax.set_title(f"accepted as {why.label} if changed so; {proof(why)}", fontsize=13)

@@ -262,7 +262,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if isinstance(how, str):
             check_choice(how, "how", ("explain", *variants.__all__[1:]))
             how = counterfactual.explain if how == "explain" else getattr(variants, how)
-        result = how(self.option_, self.threshold_, rows, **self._asked(bounds=bounds, grid=grid, **options))
+        result = how(self.option_, self.threshold_, rows, **self.asked(bounds=bounds, grid=grid, **options))
         known = self.familiarity_ if self.familiarity_.distances else None
         if isinstance(result, Explanation):
             return replace(result.batch, familiarity=known)[result.row]
@@ -284,14 +284,15 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         samples, single, index = self._given(X)
         who = range(len(samples)) if index is None else index
         answers = counterfactual.explain_per_class(
-            self.option_, self.threshold_, samples, **self._asked(**options)
+            self.option_, self.threshold_, samples, **self.asked(**options)
         )
         rows = [
             {"sample": sample, "class": label} | class_row(result, i)
             for i, sample in enumerate(who)
             for label, result in sorted(answers.items(), key=lambda item: item[1].distances[i])
         ]
-        table = pd.DataFrame(rows).set_index(["sample", "class"])
+        table = pd.DataFrame(rows, columns=None if rows else ["sample", "class"])
+        table = table.set_index(["sample", "class"])
         return table.droplevel("sample") if single else table
 
     def cause(self, X: ArrayLike, level: float = 0.99) -> Any:
@@ -347,7 +348,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         verdicts, accepted = self.option_.judged(samples, self.threshold_)
         return self.option_.classes[verdicts.label], ~accepted
 
-    def _asked(self, *, bounds: Any = "observed", grid: Any = "observed", **options: Any) -> dict[str, Any]:
+    def asked(self, *, bounds: Any = "observed", grid: Any = "observed", **options: Any) -> dict[str, Any]:
         """Return the options of `explain` with what the classifier knows of the data."""
         names = self.option_.feature_names or [f"feature {k}" for k in range(self.n_features_in_)]
         given = options.get("weights")

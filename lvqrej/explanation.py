@@ -161,6 +161,12 @@ class Explanations(Sequence["Explanation"]):
         """Return a JSON list with one object per sample, in full precision."""
         return wording.to_json(self, indent)
 
+    def plot(self, most: int = 12) -> Any:
+        """Return a matplotlib figure: how often each feature goes up and down; see `lvqrej.chart`."""
+        from lvqrej.chart import batch_chart
+
+        return batch_chart(self, most)
+
     def __str__(self) -> str:
         return wording.summary(self)
 

@@ -56,7 +56,7 @@ class Plausible(Restricted):
 
     def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
         """Return the verdicts, and whether each sample is accepted and in the region of its label."""
-        samples = check_samples(X, self.n_features)
+        samples = check_samples(X, self.n_features, allow_empty=True)
         verdicts, accepted = self.option.judged(samples, theta)
         for i, region in enumerate(self.regions):
             mine = accepted & (verdicts.label == i)

@@ -258,7 +258,7 @@ class ProbabilisticCertainty(Certainty):
     def _evaluated(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Return alpha_ij s_ij(x) + beta_ij, and d_i in the model of i and j, both of shape (n, K, K)."""
         self._check_fitted()
-        samples = check_samples(X, self.n_features)
+        samples = check_samples(X, self.n_features, allow_empty=True)
         check_names(X, self.feature_names)
         exponents, nearest = np.zeros((2, len(samples), len(self.classes), len(self.classes)))
         for (i, j), model in self.models_.items():

@@ -155,7 +155,7 @@ class PrototypeModel:
 
     def distances(self, X: ArrayLike) -> Floats:
         """Return d(x, p_j), of shape (n, m)."""
-        samples = check_samples(X, self.n_features)
+        samples = check_samples(X, self.n_features, allow_empty=True)
         check_names(X, self.feature_names)
         return squared_distances(samples, self.prototypes, self.L)
 

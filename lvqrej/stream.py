@@ -21,9 +21,11 @@ import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import validation
 from lvqrej.certainty import Certainty, check_option
+from lvqrej.classifier import RejectOptionClassifier
 from lvqrej.counterfactual import Query, explained
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.storage import write_whole
@@ -47,8 +49,8 @@ _HISTORY = {"estimator", "cv", "random_state", "held_out_", "uninformative_pairs
 
 
 def explain_stream(
-    option: Certainty,
-    theta: float,
+    option: Any,
+    theta: Any,
     rows: Any,
     folder: str | PathLike[str],
     *,
@@ -63,8 +65,10 @@ def explain_stream(
 
     Parameters
     ----------
-    option : Certainty
+    option : Certainty or RejectOptionClassifier
+        A classifier gives its own answers, with its weights, observed ranges and grid.
     theta : float
+        None for a classifier, which has its threshold.
     rows : array of shape (n, d) or iterable of such arrays
         Numbers or data frames; `numpy.memmap` and `pandas.read_csv(..., chunksize=...)` are never in memory
         as a whole. How an iterable is cut into arrays does not matter.
@@ -101,6 +105,11 @@ def explain_stream(
     0    1     a     0.233  0.667  0.0
     1    2     b     0.133  1.333  0.0
     """
+    if isinstance(option, RejectOptionClassifier):
+        check_is_fitted(option)
+        if theta is not None:
+            raise ValueError(f"theta must be None for a classifier; found {describe(theta)}")
+        option, theta, requirements = option.option_, option.threshold_, option.asked(**requirements)
     check_option(option)
     size = int(validation.check_number(rows_per_part, "rows_per_part", low=1, integer=True))
     validation.check_choice(format, "format", tuple(_WRITERS))

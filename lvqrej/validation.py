@@ -111,10 +111,10 @@ def check_samples(
 
     >>> check_samples([[1, 2]], n_features=2)
     array([[1., 2.]])
-    >>> check_samples([[1.0, float("nan")]])
+    >>> check_samples([[1.0, float("nan")]])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: X must be finite; found nan at row 0, column 1
+    ValueError: X must be finite; found NaN at row 0, column 1: leave such ...
     """
     samples = as_floats(X, name, "(n, d)")
     if samples.ndim != 2:
@@ -125,9 +125,22 @@ def check_samples(
     if n_features is not None and samples.shape[1] != n_features:
         raise ValueError(f"{name} must have {n_features} features; found {samples.shape[1]}")
     if not np.isfinite(samples).all():
-        row, column = np.argwhere(~np.isfinite(samples))[0]
-        raise ValueError(f"{name} must be finite; found {samples[row, column]} at row {row}, column {column}")
+        raise ValueError(_not_finite(samples, X, name))
     return samples
+
+
+def _not_finite(samples: Floats, X: Any, name: str) -> str:
+    """Say where a value is missing or infinite, and what to do about it."""
+    row, k = np.argwhere(~np.isfinite(samples))[0]
+    names = feature_names_of(X)
+    column = k if names is None else repr(names[k])
+    many = int((~np.isfinite(samples)).any(axis=1).sum())
+    value = "NaN" if np.isnan(samples[row, k]) else samples[row, k]
+    others = f" and in {many - 1} other rows" if many > 1 else ""
+    return (
+        f"{name} must be finite; found {value} at row {row}, column {column}{others}: leave such "
+        "rows out, or fill values in before (the training data's medians, say), in training as later"
+    )
 
 
 def check_vector(values: Any, length: int | None, name: str) -> Floats:
@@ -182,8 +195,11 @@ def validated(estimator: Any, X: Any, **training: Any) -> Any:
     from sklearn.utils.validation import validate_data
 
     try:
-        data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **training)
+        given = {"ensure_min_samples": 0} | training if "y" not in training else training
+        data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **given)
     except (TypeError, ValueError, OverflowError) as error:
+        if re.search(r"Input X contains (NaN|infinity)", str(error)):
+            raise ValueError(_not_finite(as_floats(X, "X", "(n, d)"), X, "X")) from error
         if re.search(r"\b[Xy]\b", str(error)):
             raise
         name = "X and y" if "inconsistent numbers of samples" in str(error) else "X"

@@ -338,7 +338,7 @@ def plausible(
 
 def _recorded(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
     """Put the values of the features that answers change on the grid; what is proven stays as it is."""
-    if query.required.steps.any():
+    if query.required.steps.any() and len(query.samples):
         proven = answers.lower_bounds.copy()
         X = np.repeat(query.samples, len(proven) // len(query.samples), axis=0)
         changed = answers.counterfactuals != X

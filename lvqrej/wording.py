@@ -34,6 +34,8 @@ ALL = 17
 NAMED = 3
 #: As many explanations a summary or a page lists.
 LISTED = 20
+#: A gauge shows a part of the scale if all certainties are within such a share of it.
+CLOSE = 0.05
 #: The version of the JSON record.
 FORMAT = 1
 
@@ -309,9 +311,10 @@ def _table(head: tuple[str, ...], rows: list[list[str]], sides: str) -> str:
 
 def _gauge(why: Any) -> str:
     """Draw the certainty before (cross) and after (disc) and the threshold (line), so that it prints."""
-    full = gauge_end(why)
+    start, end = gauge_ends(why)
     before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    x0, x1, xt = (20 + 360 * v / full for v in (why.certainty_before, why.certainty, max(why.theta, 0.0)))
+    values = why.certainty_before, why.certainty, why.theta
+    x0, x1, xt = (20 + 360 * (value - start) / (end - start) for value in values)
     words = f"{why.certainty_name} {before} before, threshold {theta}"
     marks = (
         f'<path d="M{x0 - 6:.1f} 12l12 12m0 -12l-12 12" stroke="#D55E00" stroke-width="3"/>'
@@ -329,9 +332,18 @@ def _gauge(why: Any) -> str:
     )
 
 
-def gauge_end(why: Any) -> float:
-    """Return where the scale of the certainty ends: at its largest value, or beyond all that is shown."""
-    highest = max(why.certainty_before, why.certainty, why.theta)
+def gauge_ends(why: Any) -> tuple[float, float]:
+    """Return where the scale of the certainty starts and ends.
+
+    It is all there is, or reaches beyond what is shown; where that is too close together to be told apart,
+    it is what lies around.
+    """
+    shown = why.certainty_before, why.certainty, why.theta
+    lowest, highest = min(shown), max(shown)
+    start, end = min(0.0, lowest), 1.1 * highest if highest > 0 else 1.0
     if isfinite(why.largest) and highest <= why.largest:
-        return float(why.largest)
-    return 1.1 * highest if highest > 0 else 1.0
+        end = float(why.largest)
+    spread = highest - lowest
+    if spread < CLOSE * (end - start) and spread > 0:
+        return max(start, lowest - spread), min(end, highest + spread)
+    return start, end

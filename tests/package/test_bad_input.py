@@ -335,7 +335,7 @@ CALLS = {
     "option ": lambda: explain_per_class(MODEL, 0.5, [[0, 0]]),
     "target": lambda: explain_per_class(OPTION, 0.5, [[0, 0]], target="a"),
     "on_infeasible": lambda: explain_per_class(OPTION, 0.5, [[0, 0]], on_infeasible="skip"),
-    "X": lambda: mad_weights([[1, 2], [1, 3]]),
+    "X": lambda: mad_weights([[1, 2], [1, 2]]),
     "X ": lambda: mad_weights("abc"),
     "level": lambda: CLASSIFIER.cause(FRAME, level=2),
     "units": lambda: WHY.plot(units=3),

@@ -1,5 +1,7 @@
 """The change chart: values, shares and directions, on an opaque ground, without a mark in pyplot."""
 
+from io import BytesIO
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,15 +24,49 @@ def why():
 
 def test_chart_shows_values_units_threshold_and_is_opaque(why):
     figure = why.plot(units={"width & height": "mm", 0: "mm²"})
-    gauge, changes = figure.axes
-    labels = [text.get_text() for text in gauge.get_legend().get_texts()]
+    _, changes = figure.axes
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["threshold 0.35", "before 0.099", "after 0.35"]
     k, before, after = before_and_after(why)[0]
-    assert [text.get_text() for text in changes.texts] == [f"{before} → {after} mm"]
-    assert [tick.get_text() for tick in changes.get_yticklabels()] == [NAMES[k]]
+    texts = [text.get_text() for text in changes.texts if text.get_text()]
+    assert texts == [f"{before} mm", f"{after} mm"]
+    assert changes.get_xlabel() == f"{NAMES[k]} [mm]"
+    assert [line.get_xdata()[0] for line in changes.lines] == [why.sample[k], why.counterfactual[k]]
     assert figure.get_facecolor() == (1, 1, 1, 1)
     assert "no smaller change suffices" in changes.get_title()
     assert not plt.get_fignums()  # a notebook would show it twice
+
+
+@pytest.mark.parametrize("bounds", [None, {1: (3.9, 4.3)}, {1: (3.9, 4.3), 2: (44, 46)}])
+def test_nothing_is_outside_of_a_saved_figure(bounds):
+    """Also where names and labels are long: all that is drawn lies within the picture."""
+    names = ["the largest area that was ever measured", "width_and_height_of_the_whole_thing", "age in years"]
+    labels = ["malignant, to be treated at once", "benign, to be seen again in a year's time"]
+    model = PrototypeModel(MODEL.prototypes, labels, MODEL.L, names)
+    figure = explain(RelativeSimilarity(model), 0.35, [720.25, 4.1, 45], bounds=bounds).plot()
+    figure.savefig(BytesIO())
+    box, page = figure.get_tightbbox(), figure.get_size_inches()
+    assert box.xmin >= -0.02
+    assert box.ymin >= -0.02
+    assert box.xmax <= page[0] + 0.02
+    assert box.ymax <= page[1] + 0.02
+    names = [tick.get_text() for tick in figure.axes[1].get_yticklabels()]
+    assert all(len(line) <= 24 for name in names for line in name.split("\n"))
+
+
+def test_chart_of_many_counts_ways(why):
+    rng = np.random.default_rng(0)
+    result = explain(OPTION, 0.5, rng.uniform([400, 3, 40], [1000, 5, 50], size=(30, 3)))
+    figure = result.plot()
+    (ax,) = figure.axes
+    delta = result.counterfactuals - result.samples
+    up = sorted((bar.get_width() for bar in ax.patches if bar.get_width() > 0), reverse=True)
+    down = sorted((-bar.get_width() for bar in ax.patches if bar.get_width() < 0), reverse=True)
+    assert up == sorted((count for count in (delta > 0).sum(axis=0) if count), reverse=True)
+    assert down == sorted((count for count in (delta < 0).sum(axis=0) if count), reverse=True)
+    assert f"in {(result.distances > 0).sum()} of 30 samples" in ax.get_title()
+    assert not plt.get_fignums()
+    assert explain(OPTION, 0.5, np.empty((0, 3))).plot().axes[0].patches[:] == []
 
 
 def test_chart_leaves_the_style_of_others_alone(why):
@@ -69,7 +105,7 @@ def test_gauge_where_everything_is_zero():
 def test_chart_of_what_is_accepted():
     figure = explain(OPTION, 0.35, [1000, 3, 50]).plot()
     assert "nothing has to change" in figure.axes[1].texts[0].get_text()
-    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["threshold 0.35", "before 1"]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["threshold 0.35", "before 1"]
 
 
 @pytest.mark.parametrize(

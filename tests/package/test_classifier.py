@@ -3,11 +3,12 @@
 import copy
 import pickle
 import warnings
-from functools import partial
+from functools import partial, partialmethod
 
 import numpy as np
 import pandas as pd
 import pytest
+import tqdm.std
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -396,3 +397,37 @@ def test_a_certainty_of_ones_own_without_prototypes():
     assert classifier.predict([[9.0], [0.1]]).tolist() == [1, -1]
     with pytest.raises(ValueError, match="option must rest on prototypes to tell a cause"):
         classifier.cause([0.1])
+
+
+def test_an_empty_frame_gives_an_empty_result_everywhere(fitted, wine):
+    X, _ = wine
+    none = X.iloc[:0]
+    for answer in (fitted.predict(none), fitted.certainty(none), fitted.rejects(none), fitted.cause(none)):
+        assert len(answer) == 0
+    result = fitted.explain(none)
+    assert len(result) == 0
+    assert list(result.to_frame().columns[-4:]) == list(X.columns)
+    assert str(result) == "0 samples, 0 explained"
+    assert len(fitted.explain_per_class(none)) == 0
+    for how in ("sparsest", "robust"):
+        assert len(fitted.explain(none, how=how)) == 0
+    assert len(PrototypeModel.of(pipeline().fit(*wine)).predict(none)) == 0
+
+
+def test_a_missing_value_is_named_by_row_and_column_with_advice_that_works(fitted, wine):
+    X, _ = wine
+    broken = X.copy()
+    broken.iloc[3, 1] = broken.iloc[7, 2] = np.nan
+    expected = "X must be finite; found NaN at row 3, column 'flavanoids' and in 1 other rows: leave such"
+    for call in (fitted.predict, fitted.explain, fitted.certainty):
+        with pytest.raises(ValueError, match=expected):
+            call(broken)
+    assert len(fitted.predict(broken.dropna())) == len(X) - 2
+    assert len(fitted.predict(broken.fillna(X.median()))) == len(X)
+
+
+def test_progress_moves_within_one_chunk(fitted, wine, capsys, monkeypatch):
+    X, _ = wine
+    monkeypatch.setattr("tqdm.std.tqdm.__init__", partialmethod(tqdm.std.tqdm.__init__, mininterval=0))
+    fitted.explain(X, progress=True)
+    assert capsys.readouterr().err.count("sample") > 3

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, load_wine
 
 from lvqrej import (
     DecisionDistance,
@@ -204,6 +204,17 @@ def test_a_stored_classifier_goes_on_with_what_the_fitted_one_began(tmp_path):
             explain_stream(one.option_, 0.5, X[:3], tmp_path / kind, weights=1 / one.scale_)
 
 
+def test_a_classifier_gives_its_own_answers(tmp_path):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    classifier = RejectOptionClassifier(None, "decision-distance", ("reject_rate", 0.3), cv=3).fit(X, y)
+    (file,) = explain_stream(classifier, None, X, tmp_path, format="csv")
+    found = pd.read_csv(file)
+    result = classifier.explain(X[classifier.rejects(X)])
+    np.testing.assert_array_equal(found[list(X.columns)], result.counterfactuals)
+    with pytest.raises(ValueError, match="theta must be None for a classifier"):
+        explain_stream(classifier, 0.5, X, tmp_path)
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path):
     option, theta, X = problem()
     other, _, Y = problem(seed=1)
@@ -292,7 +303,7 @@ def test_requirements_may_name_the_columns_of_the_rows(tmp_path):
         ({"rows": np.ones(4)}, r"rows must have shape \(n, d\)"),
         ({"rows": 3}, r"rows must have shape \(n, d\)"),
         ({"rows": np.ones((2, 3))}, "rows from 0 on must have 4 features; found 3"),
-        ({"rows": iter([np.ones((5, 4)), [[1, 2, 3, np.nan]]])}, "rows from 5 on must be finite; found nan"),
+        ({"rows": iter([np.ones((5, 4)), [[1, 2, 3, np.nan]]])}, "rows from 5 on must be finite; found NaN"),
         ({"rows": pd.DataFrame(np.ones((2, 4)), columns=["row", "a", "b", "c"])}, r"found \['row'\]"),
         ({"rows": pd.DataFrame(np.ones((2, 4)), columns=list("aabc"))}, r"found \['a'\]"),
         (

@@ -157,7 +157,7 @@ def test_training_data_are_checked_by_scikit_learn():
     [
         ([1.0, 2.0], [0, 1], "^X: Expected 2D array"),
         ([[1.0], [2.0]], [0], "^X and y: Found input variables with inconsistent numbers of samples"),
-        ([[1.0], [math.nan]], [0, 1], "Input X contains NaN"),
+        ([[1.0], [math.nan]], [0, 1], "X must be finite; found NaN at row 1, column 0"),
         ([[1.0], [2.0]], ["a", None], "y must name a class for each sample; found none at row 1"),
         ([[1.0], [2.0]], [0.1, 0.2], "y must hold labels of classes. Unknown label type: continuous"),
         ([[1.0], [2.0]], [1.0, math.inf], "y contains infinity"),

@@ -18,7 +18,7 @@ from lvqrej.cause import Familiarity
 from lvqrej.wording import (
     before_and_after,
     class_row,
-    gauge_end,
+    gauge_ends,
     number,
     percent_up,
     proof,
@@ -354,11 +354,16 @@ def test_page_reads_in_dark_mode_and_on_paper(why, several):
 
 def test_gauge_ends_at_the_largest_certainty_or_beyond_what_is_shown():
     on_the_boundary = explain(DecisionDistance(PrototypeModel([[0], [2]], ["a", "b"])), -1.0, [1.0])
-    assert (on_the_boundary.certainty, gauge_end(on_the_boundary)) == (0, 1)
+    assert (on_the_boundary.certainty, gauge_ends(on_the_boundary)) == (0, (-1, 1))
     assert "reaches -1" in parsed(on_the_boundary._repr_html_())
     case = {"certainty_before": 0.1, "certainty": 0.5, "theta": 0.5, "largest": 1.0}
     for change, end in (
         ({}, 1), ({"largest": np.inf}, 0.55), ({"largest": 4.0}, 4), ({"theta": 2.0}, 2.2),
         ({"largest": np.inf, "theta": 3.0}, 3.3),
     ):  # fmt: skip
-        assert gauge_end(SimpleNamespace(**case | change)) == pytest.approx(end)
+        assert gauge_ends(SimpleNamespace(**case | change)) == pytest.approx((0, end))
+
+
+def test_gauge_shows_what_lies_around_certainties_that_are_close():
+    case = SimpleNamespace(certainty_before=0.97, certainty=0.99, theta=0.98, largest=1.0)
+    assert gauge_ends(case) == pytest.approx((0.95, 1.0))
