@@ -80,9 +80,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         supported); the least cost (Chow).
     cv : int
         Number of stratified folds whose held-out certainties make the curve (fewer, with a warning, if a
-        class has fewer samples). They are pooled; as the
-        distance to the decision boundary has another scale in each fold, there each fold's values are first
-        scaled by the ratio of median training certainties of the final and the fold's model.
+        class has fewer samples). They are pooled, each carried over to the scale of the model that is used,
+        by quantiles of training certainties.
     reject_label : label, optional
         What `predict` returns for a reject, of the type of the classes. By default "reject" for text, -1 for
         numbers (if that is a class: the next lower integer that is not). Booleans have no third value: with

@@ -131,20 +131,32 @@ class Fitting:
     def held_out_curve(self, option: Certainty, X: Floats, y: NDArray[Any]) -> AccuracyRejectCurve:
         """Return the accuracy-reject curve of certainties by models that have not seen their sample.
 
-        The folds' values are pooled, each divided by its own model's unit: relative similarities and
-        probabilities mean the same in every fold, but the distance to the decision boundary is measured in
-        separations of prototypes, which differ from fold to fold.
+        The folds' values are pooled, each carried over to the scale of the model that is used: what has a
+        share of a fold's training certainties below it is worth what has the same share of the final
+        model's below it, on the same samples.
         """
         if self.is_complete:
             return accuracy_reject_curve(option.certainty(X), option.predict(X) == y)
-        certainty, correct, unit = np.empty(len(X)), np.empty(len(X), dtype=bool), option.unit(X)
+        certainty, correct, final = np.empty(len(X)), np.empty(len(X), dtype=bool), option.certainty(X)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
         for train, test in folds.split(X, y):
             part = self.certainty(X[train], y[train], self.trained(X[train], y[train]))
             verdicts = part.verdicts(X[test])
-            certainty[test] = verdicts.certainty * (unit / part.unit(X[train]))
+            certainty[test] = carried_over(verdicts.certainty, part.certainty(X[train]), final[train])
             correct[test] = part.classes[verdicts.label] == y[test]
         return accuracy_reject_curve(certainty, correct)
+
+
+def carried_over(values: Floats, own: Floats, other: Floats) -> Floats:
+    """Return values on another scale: quantiles of `own` become those of `other`, what is beyond is shifted.
+
+    >>> carried_over(np.array([0.0, 1.0, 2.5, 4.0]), np.array([3.0, 1.0, 2.0]), np.array([10.0, 30.0, 20.0]))
+    array([ 9., 10., 25., 31.])
+    """
+    own, counts = np.unique(own, return_counts=True)
+    other = np.add.reduceat(np.sort(other), np.cumsum(counts) - counts) / counts
+    beyond = np.minimum(values - own[0], 0.0) + np.maximum(values - own[-1], 0.0)
+    return np.interp(values, own, other) + beyond
 
 
 def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fitting:

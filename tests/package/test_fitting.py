@@ -14,6 +14,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from lvqrej import (
     GLVQ,
+    GMLVQ,
     DecisionDistance,
     ProbabilisticCertainty,
     PrototypeModel,
@@ -39,12 +40,16 @@ def blobs():
 # --- thresholds ---
 
 
-def held_out(option_of, X, y, cv, seed, unit=lambda option, X: 1.0):
+def held_out(option_of, X, y, cv, seed):
     """Certainty and correctness by models that have not seen the sample: the definition, fold by fold."""
-    certainty, correct, final = np.empty(len(X)), np.empty(len(X), bool), unit(option_of(X, y), X)
+    certainty, correct, final = np.empty(len(X)), np.empty(len(X), bool), option_of(X, y)
     for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(X, y):
         option = option_of(X[train], y[train])
-        certainty[test] = option.certainty(X[test]) * (final / unit(option, X[train]))
+        own, other = np.sort(option.certainty(X[train])), np.sort(final.certainty(X[train]))
+        for i in test:
+            r = option.certainty(X[[i]])[0]
+            shift = min(r - own[0], 0) + max(r - own[-1], 0)
+            certainty[i] = np.interp(r, own, other) + shift
         correct[test] = option.predict(X[test]) == y[test]
     return certainty, correct
 
@@ -68,11 +73,24 @@ def test_threshold_is_read_off_the_pooled_held_out_certainties(blobs):
 def test_decision_distances_of_the_folds_are_brought_to_one_scale(blobs):
     X, y = blobs
     option_of = lambda X, y: DecisionDistance(PrototypeModel.of(pipeline().fit(X, y)))  # noqa: E731
-    median = lambda option, X: np.median(option.certainty(X))  # noqa: E731
-    curve = accuracy_reject_curve(*held_out(option_of, X, y, 3, 0, median))
+    curve = accuracy_reject_curve(*held_out(option_of, X, y, 3, 0))
     found = RejectOptionClassifier(pipeline(), "decision-distance", ("reject_rate", 0.2), cv=3).fit(X, y)
     np.testing.assert_array_equal(found.curve_.thresholds, curve.thresholds)
     assert abs(found.rejects(X).mean() - 0.2) < 0.05
+
+
+def test_on_average_new_rows_are_rejected_at_the_rate_that_was_asked_for():
+    """Sixty rows in six dimensions, where models of folds differ: 40 tables drawn from one distribution."""
+    rng = np.random.default_rng(0)
+    rates = []
+    for _ in range(40):
+        X, y = rng.normal(size=(1060, 6)), np.arange(1060) % 2
+        X[y == 1, 0] += 2
+        classifier = RejectOptionClassifier(
+            make_pipeline(StandardScaler(), GMLVQ()), "decision-distance", ("reject_rate", 0.2)
+        ).fit(X[:60], y[:60])
+        rates.append(classifier.rejects(X[60:]).mean())
+    assert abs(np.mean(rates) - 0.2) < 3 * np.std(rates) / np.sqrt(40)
 
 
 def test_a_number_is_the_threshold_and_needs_no_folds():
