@@ -91,7 +91,7 @@ def row(name: str, option: str, rejects: int) -> dict[str, Any]:
     noisy = [Z * (1 + NOISE * rng.choice([-1.0, 1.0], size=Z.shape)) for _ in range(DRAWS)]
     theta, point = classifier.threshold_, classifier.operating_point_
     seen, steps = classifier.observed_, classifier.observed_.steps
-    outside = (Z < np.minimum(seen.lower, x)) | (np.maximum(seen.upper, x) < Z)
+    outside = (np.minimum(seen.lower, x) > Z) | (np.maximum(seen.upper, x) < Z)
     on_grid = (steps == 0) | (np.abs(Z / np.where(steps > 0, steps, 1) % 1 - 0.5) > 0.5 - 1e-6)
     return {
         "table": name, "rows": len(X), "features": X.shape[1], "classes": y.nunique(), "option": option,

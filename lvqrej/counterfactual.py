@@ -34,6 +34,8 @@ from lvqrej.validation import (
 )
 from lvqrej.wording import what_if
 
+#: The relative noise under which answers hold, unless told otherwise, and how much is done for it.
+NOISE, _SAFE = 1e-9, 4.0
 #: How far inside to aim, try after try, relative to the sizes of a constraint's terms.
 LADDER = tuple(32 * float(np.finfo(float).eps) * step for step in (1, 32, 2**10, 2**15))
 #: Samples and numbers per chunk: so many that handing one out costs nothing, so few that memory stays flat.
@@ -67,6 +69,7 @@ def explain(
     target: Any = None,
     integers: Any = (),
     grid: Any = None,
+    noise: float = NOISE,
     on_infeasible: str = "raise",
     n_jobs: int | None = None,
     progress: bool = False,
@@ -102,6 +105,9 @@ def explain(
         How finely values are recorded: changed ones are multiples of this (0: any value) and the answer is
         still valid. The bound stays that of all answers, so the gap has the price of it. Where no answer is
         found on the grid, the nearest of all is given; `variants.robust` searches all whole numbers.
+    noise : float
+        Answers hold under this relative noise in every feature, where there are such (`firm`): they lie a bit
+        inside of what is accepted, and the gap has the price of that. With 0 they lie on its boundary.
     on_infeasible : {"raise", "skip"}
         Whether a sample without a counterfactual raises `NoCounterfactualError` or is marked in `found`, its
         reason in `reasons`.
@@ -129,7 +135,7 @@ def explain(
     query = Query.of(
         option, theta, X, on_infeasible=on_infeasible, n_jobs=n_jobs, progress=progress, weights=weights,
         fixed=fixed, bounds=bounds, increase_only=increase_only, decrease_only=decrease_only,
-        constraints=constraints, target=target, integers=integers, grid=grid,
+        constraints=constraints, target=target, integers=integers, grid=grid, noise=noise,
     )  # fmt: skip
     result = explained(query)
     return result[0] if query.single else result
@@ -191,6 +197,7 @@ class Answers(NamedTuple):
     found: NDArray[np.bool_]
     cells: Ints
     path_codes: Ints
+    firm: NDArray[np.bool_]
     verdicts: Verdicts
 
     def row(self, i: int) -> Answers:
@@ -211,6 +218,7 @@ class Query(NamedTuple):
     skip: bool
     n_jobs: int | None
     progress: bool
+    noise: float
 
     @staticmethod
     def of(
@@ -221,6 +229,7 @@ class Query(NamedTuple):
         on_infeasible: str = "raise",
         n_jobs: Any = None,
         progress: bool = False,
+        noise: float = NOISE,
         **required: Any,
     ) -> Query:
         """Check the arguments of `explain`."""
@@ -235,7 +244,9 @@ class Query(NamedTuple):
         if n_jobs is not None and check_number(n_jobs, "n_jobs", integer=True) == 0:
             raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
         index = getattr(X, "index", None) if hasattr(X, "iloc") and not single else None
-        return Query(option, check_theta(theta), samples, checked, single, index, skip, n_jobs, progress)
+        least = check_number(noise, "noise", low=0, high=1e-3)
+        theta = check_theta(theta)
+        return Query(option, theta, samples, checked, single, index, skip, n_jobs, progress, least)
 
     def without(self, groups: Iterable[str], features: Any = None) -> Query:
         """Return the query without some groups of requirements, or their entries for some features."""
@@ -354,10 +365,11 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         found=own.copy(),
         cells=np.full(len(X), -1),
         path_codes=np.where(own, ACCEPTED, NONE),
+        firm=own.copy(),
         verdicts=verdicts,
     )
 
-    def keep(rows: Ints, points: Floats, cells: Ints, paths: Ints) -> NDArray[np.bool_]:
+    def keep(rows: Ints, points: Floats, cells: Ints, paths: Ints, firm: bool) -> NDArray[np.bool_]:
         """Keep the points that are valid and nearer than what is known; return which were kept."""
         samples = X[rows]
         judgement, valid = query.judged(points, samples)
@@ -365,39 +377,55 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         kept = valid & (distances < state.distances[rows])
         at, near = rows[kept], distances[kept]
         state.counterfactuals[at], state.distances[at], state.found[at] = points[kept], near, True
-        state.cells[at], state.path_codes[at] = cells[kept], paths[kept]
+        state.cells[at], state.path_codes[at], state.firm[at] = cells[kept], paths[kept], firm
         state.certainties[at], state.labels[at] = judgement.certainty[kept], classes[judgement.label[kept]]
         state.lower_bounds[at] = np.minimum(state.lower_bounds[at], near)
         return kept
 
     (pending,) = (possible & ~own).nonzero()
-    for margin in LADDER:
+    aims = _aims(query, verdicts) if query.noise > 0 and len(pending) else LADDER[0]
+    for rung in (aims, *LADDER) if query.noise > 0 else LADDER:
         if len(pending) == 0:
             break
+        firm = rung is aims and query.noise > 0
+        margin = rung[pending] if isinstance(rung, np.ndarray) else rung
         begin, low, high = start[pending], lower[pending], upper[pending]
         nearest = accepted.nearest(begin, required.weights, low, high, margin)
         moved = (np.abs(begin - X[pending]) * required.weights).sum(axis=1)
         state.lower_bounds[pending] = np.maximum(state.lower_bounds[pending], moved + nearest.bounds)
         there = nearest.distances < np.inf
+        later = pending[~there & (nearest.bounds < np.inf) & firm]
         pending = pending[there]
         points = np.minimum(np.maximum(begin + nearest.changes, low), high)[there]
-        found = nearest.cells[there], nearest.paths[there]
+        found = nearest.cells[there], nearest.paths[there], firm
         kept = keep(pending, points, *found)
         # What a solver leaves of features that do not have to change.
         costs = np.abs(points - X[pending]) * required.weights
         noise = (costs > 0) & (costs <= _NOISE * nearest.distances[there][:, None]) & (start == X)[pending]
         if noise.any():
             kept |= keep(pending, np.where(noise, X[pending], points), *found)
-        pending = pending[~kept]
+        pending = np.concatenate([pending[~kept], later])
     # Where cells have shrunk to their prototypes (theta = 1, and just below) no search meets their digits.
     (wanting,) = (state.lower_bounds < (1 - max(accepted.gap, _GAP)) * state.distances).nonzero()
     for model in query.option.models().values() if len(wanting) else ():
-        none = np.full(len(wanting), -1), np.full(len(wanting), START)
+        none = np.full(len(wanting), -1), np.full(len(wanting), START), False
         for prototype in model.prototypes:
             keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
     if required.steps.any():
         put_on_grid(query, accepted, state, (lower, upper), LADDER[-1])
     return state
+
+
+def _aims(query: Query, verdicts: Verdicts) -> Floats:
+    """Return how far inside answers of each sample hold under the noise, relative to sizes of terms, (n,).
+
+    Noise of |x_k| moves L (x - p) by up to | |L| |x| |, relative to its own length.
+    """
+    X = np.abs(query.samples)
+    moved = [np.square(X @ np.abs(model.L).T).sum(axis=1) for model in query.option.models().values()]
+    largest = np.sqrt(np.max(moved, axis=0)) if moved else np.zeros(len(X))
+    far = np.maximum(verdicts.rival_distance, 1e-300)
+    return np.maximum(_SAFE * query.noise * (1 + largest / far), LADDER[0])
 
 
 def _reason(query: Query, bounds: Floats, reason: Any, row: int) -> str:

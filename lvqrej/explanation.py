@@ -39,6 +39,9 @@ class Explanations(Sequence["Explanation"]):
         the counterfactual's row is NaN, the distance is infinite, and so is the lower bound if it is proven
         that there is none; the gap is 0, certainty and label are those of the sample itself, and `result[i]`
         raises the error that says why.
+    firm : ndarray of bool of shape (n,)
+        Whether each answer holds under the noise that was asked for; otherwise it lies on the boundary of
+        what is accepted.
     index : pandas.Index or None
         The samples' index, if they came as a data frame.
     scopes : sequence of str
@@ -61,6 +64,7 @@ class Explanations(Sequence["Explanation"]):
     verdicts: Verdicts
     cells: Ints
     path_codes: Ints
+    firm: NDArray[np.bool_]
     option: Certainty
     theta: float
     required: Requirements
@@ -131,6 +135,7 @@ class Explanations(Sequence["Explanation"]):
             scope=(self.scopes[i] if len(self.scopes) else "") + _OBSERVED * self.required.observed,
             fewest=None if self.fewest is None else int(self.fewest[i]),
             worst_certainty=None if self.worst_certainties is None else float(self.worst_certainties[i]),
+            firm=bool(self.firm[i]),
             batch=self,
             row=i,
         )
@@ -190,7 +195,7 @@ class Explanation:
         The class the counterfactual is accepted as.
     path : str
         How it was found: "accepted" (the sample itself), "start", "homotopy", "simplex" or "cone".
-    scope, fewest, worst_certainty
+    scope, fewest, worst_certainty, firm
         See `Explanations`.
     batch, row
         The `Explanations` that it is a row of.
@@ -211,6 +216,7 @@ class Explanation:
     scope: str
     fewest: int | None
     worst_certainty: float | None
+    firm: bool
     batch: Explanations
     row: int
 

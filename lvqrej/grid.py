@@ -17,6 +17,8 @@ from lvqrej.cells import AcceptedSet, Floats, Ints
 ROUNDS, SLOW_ROUNDS = 40, 4
 #: The relative gap at which a sample is done: less than this is not worth a change of another feature.
 GAP = 1e-2
+#: So many corners of the noise are tried on an answer of the grid.
+_DRAWS = 8
 
 
 class Node(NamedTuple):
@@ -71,6 +73,7 @@ def put_on_grid(
                     answers.counterfactuals[i], answers.certainties[i] = points[k], verdicts.certainty[k]
                     answers.labels[i] = query.option.classes[verdicts.label[k]]
                     answers.cells[i], answers.path_codes[i] = new[k].cell, new[k].path
+                    answers.firm[i] = False
         for i, node, divisible in zip(rows.tolist(), new, off, strict=True):
             if divisible.any():
                 nodes.setdefault(i, []).append(node)
@@ -103,6 +106,13 @@ def put_on_grid(
         columns = low, high, bounds, points, found.cells, found.paths
         if there.any():
             enter(rows[there], [Node(*(column[k] for column in columns)) for k in np.flatnonzero(there)])
+    tested = np.flatnonzero(best < np.inf)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, X.shape[1]))
+    firm = [
+        query.judged(answers.counterfactuals[tested] * (1 + query.noise * sign), X[tested])[1]
+        for sign in signs
+    ]
+    answers.firm[tested] = (query.noise > 0) & np.all(firm, axis=0)
     for i, mine in nodes.items():
         bound = min(best[i], closed[i], *(node.bound for node in mine), np.inf)
         answers.lower_bounds[i] = max(answers.lower_bounds[i], bound)

@@ -166,7 +166,7 @@ def proof(why: Any) -> str:
         text = f"a change{why.scope} at most {percent_up(why.gap)} smaller might suffice"
     if why.fewest is not None and 1 < why.fewest == len(why.changed):
         text += ", and none of fewer features at all"
-    return text
+    return text if why.firm else f"{text}, and it lies on the boundary itself, where noise may undo it"
 
 
 def summary(result: Any) -> str:
