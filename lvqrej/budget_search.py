@@ -33,7 +33,6 @@ from lvqrej.local_search import (
     Rule,
     View,
     along_features,
-    excess,
     log_sum,
     newton,
     of_classes,
@@ -205,59 +204,56 @@ def least(rule: Rule, label: Ints, v: Floats, low: Floats, high: Floats) -> Floa
     return np.where(nowhere, np.inf, value)
 
 
-def narrowed(rule: Rule, label: Ints, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Narrow boxes of levels (N, E) to F = 0: to ask for less than what is enough never hurts.
+def narrowed(rule: Rule, label: Ints, low: Floats, high: Floats) -> tuple[Floats, Floats, Mask]:
+    """Narrow boxes of levels (N, E) to those that are enough; return whether nothing is left of them, too.
 
-    With t = e_ik, F <= 0 is sum_k t_k <= kappa; normalised (1 + sum_k t_k) sum_k t_k / (1 + r_k t_k) <= kappa
-    with r_k = 1 + the odds of third classes over k. Of each t all others leave a largest and a smallest one.
+    To ask for less than what is enough never hurts. So if only rivals matter, their levels leave F = 0.
     """
-    J, E = len(rule.slope) - 1, low.shape[1]
-    a, shift, kappa, n = rule.a[label], rule.shift[label, :J], np.exp(rule.log_kappa), np.arange(len(low))
+    J = len(rule.slope) - 1
     low, high = low.copy(), high.copy()
-    for other, sign in ((high, 1.0), (low, -1.0)):
-        t = np.exp(np.clip(shift - a * other[:, :J], -LARGEST, LARGEST))
-        others = t @ (1 - np.eye(J))
-        room = kappa - others
-        if rule.normalize:
-            z = np.clip(
-                rule.slope[label, :E, None] * np.stack([low, high], 2) + rule.shift[label, :E, None],
-                -LARGEST,
-                LARGEST,
-            )
-            z[:, :J] = -np.inf
-            ends = (
-                of_classes(rule, label, z.max(2), -z.min(2))
-                if sign > 0
-                else of_classes(rule, label, z.min(2), -z.max(2))
-            )
-            ends[n, :, label] = ends[n, label] = -np.inf
-            r = np.exp(ends).sum(axis=2)
-            r = np.delete(r.reshape(-1), n * len(rule.slope) + label).reshape(-1, J)
-            part = t / (1 + r * t)
-            g, X = part @ (1 - np.eye(J)), 1 + others
-            A = 1 + g * r
-            B, C = X * A + g - kappa * r, X * g - kappa
-            root = np.sqrt(np.maximum(B * B - 4 * A * C, 0.0))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                room = np.where(B > 0, -2 * C / (B + root), (root - B) / (2 * A))
-            room = np.where(C < 0, room, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            level = (shift - np.log(np.maximum(room * (1 + sign * 1e-9), 0.0))) / a
-        use = (a > 0) & ((room > 0) | (sign > 0))
-        if sign > 0:
-            low[:, :J] = np.where(use, np.maximum(low[:, :J], level), low[:, :J])
-        else:
-            high[:, :J] = np.where(use, np.minimum(high[:, :J], level), high[:, :J])
     if rule.normalize:
-        least, most = np.minimum(low, 2.0), np.maximum(np.minimum(low, 2.0), high)
-        at = np.append(most[:, :J], 0.5 * (least + most)[:, J:], axis=1)
-        f, g = plane(rule, label, least, most, at)
-        parts = g * (np.where(g > 0, least, most) - at)
+        for j in range(low.shape[1]):
+            at = np.append(high[:, :J], 0.5 * (low + high)[:, J:], axis=1)
+            at[:, j] = low[:, j] if j < J else at[:, j]
+            f, g = plane(rule, label, low, high, at)
+            parts = g * (np.where(g > 0, low, high) - at)
+            parts[:, j] = 0.0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                end = at[:, j] - (f + parts.sum(axis=1)) / g[:, j]
+            low[:, j] = np.where(g[:, j] < 0, np.maximum(low[:, j], end - NARROW), low[:, j])
+            high[:, j] = np.where(g[:, j] > 0, np.minimum(high[:, j], end + NARROW), high[:, j])
+            low[:, j] = np.minimum(low[:, j], high[:, j] + 2 * NARROW)
+    else:
+        a, shift, others = rule.a[label], rule.shift[label, :J], 1 - np.eye(J)
         with np.errstate(divide="ignore", invalid="ignore"):
-            end = (at + (parts - (f + parts.sum(axis=1))[:, None]) / g)[:, J:]
-        low[:, J:] = np.where(g[:, J:] < 0, np.maximum(low[:, J:], end - 1e-9), low[:, J:])
-        high[:, J:] = np.where(g[:, J:] > 0, np.minimum(high[:, J:], end + 1e-9), high[:, J:])
-    return low, high
+            for sign in (1, -1):
+                t = np.exp(np.clip(shift - a * (high if sign > 0 else low), -LARGEST, LARGEST))
+                left = (np.exp(rule.log_kappa) - t @ others) * (1 + sign * 1e-12)
+                level = np.where(a > 0, (shift - np.log(np.maximum(left, 0.0))) / a, -sign * np.inf)
+                low, high = (np.maximum(low, level), high) if sign > 0 else (low, np.minimum(high, level))
+    empty: Mask = np.asarray((low > high + NARROW).any(axis=1))
+    low = np.minimum(low, 2.0)
+    return low, np.maximum(low, high), empty
+
+
+def just_enough(rule: Rule, label: Ints, low: Floats, high: Floats) -> Floats:
+    """Return levels (1, E) of a box with about F = 0, with equal parts of the room between its corners."""
+    J = len(rule.slope) - 1
+    a, shift, level = rule.a[label], rule.shift[label, :J], 0.5 * (low + high)
+    most, fewest = (np.exp(np.clip(shift - a * end[:, :J], -LARGEST, LARGEST)) for end in (low, high))
+    start, end = 0.0, 1.0
+    if not rule.normalize:
+        start = end = (np.exp(rule.log_kappa) - fewest.sum()) / max((most - fewest).sum(), 1e-300)
+    for _ in range(12 if rule.normalize else 1):
+        part = 0.5 * (start + end)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            asked = (shift - np.log(fewest + part * (most - fewest))) / a
+        level[:, :J] = np.clip(np.where(a > 0, asked, -1.0), low[:, :J], high[:, :J])
+        if plane(rule, label, level, level, level)[0][0] <= 0:
+            start = part
+        else:
+            end = part
+    return level
 
 
 # Certificates
@@ -516,9 +512,7 @@ class Search:
         Programs that were solved.
     """
 
-    def __init__(
-        self, view: View, rule: Rule, labels: Ints, gap: float, effort: int, start: Search | None = None
-    ) -> None:
+    def __init__(self, view: View, rule: Rule, labels: Ints, gap: float, effort: int) -> None:
         n, d = view.lo.shape
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
         self.J = J = len(rule.slope) - 1
@@ -537,11 +531,6 @@ class Search:
         self.nodes: list[Node] = []
         if len(labels):
             self._first_answers()
-            if start is not None:
-                known = np.flatnonzero(start.value < np.inf)
-                label, beta = start.label[known], start.beta[known]
-                self._keep(known, label, beta, place(view, rule, known, label, beta).value <= 0)
-                self._newton(known, label, beta)
             self._roots()
             while self._round():
                 pass
@@ -565,9 +554,10 @@ class Search:
         self.value[sample[inside]], self.label[sample[inside]] = 0.0, label[inside]
         left = self.value[sample] > 0
         self._settle(sample[left], label[left])
-        settled = {key[0] for key, proof in self.known.items() if proof is not None}
-        lost = np.array([i for i in np.flatnonzero(self.value > 0).tolist() if i not in settled], dtype=int)
-        for c in self.labels if len(lost) else ():  # then the prototypes of a class, or their middle, may do
+        settled = {key[:2] for key, proof in self.known.items() if proof is not None}
+        for c in self.labels.tolist():  # else the prototypes of a class, or their middle, may do
+            lost = (self.value == np.inf) | (self.rule.normalize & (self.value > 0))
+            lost = np.array([i for i in np.flatnonzero(lost).tolist() if (i, c) not in settled], dtype=int)
             own = np.unique(np.delete(self.rule.pairs.own[c], c, axis=0))
             ways = view.ways_to[lost][:, own]
             ways = np.concatenate([ways, ways.mean(axis=1, keepdims=True)], axis=1)
@@ -662,17 +652,15 @@ class Search:
         nowhere = (low > high + NARROW).any(axis=1)
         low[:, :J] = np.maximum(low[:, :J], np.minimum(worst[:, :J], high[:, :J]))
         high[:, :J] = np.minimum(high[:, :J], best[:, :J])
-        low, high = narrowed(self.rule, label, low, np.maximum(low, high))
-        nowhere |= (low > high + NARROW).any(axis=1)
-        low = np.minimum(low, 2.0)
+        low, high, empty = narrowed(self.rule, label, low, np.maximum(low, high))
         bend = self.view.bend[self.sides.metric[label]]
         each = alone(c, both_ways(low, high, V)[0], bend, self.view.ways[sample]).max(axis=3)
         undecided = np.where(target >= 0, _at(each, target), each.min(axis=2))
         bound = np.maximum(bound, undecided.max(axis=1))
-        bound = np.where(nowhere, np.inf, bound)
+        bound = np.where(nowhere | empty, np.inf, bound)
         if J > 1:  # then the levels are narrowed by what is within the radius
             bound = np.minimum(bound, self.radius[sample])
-        return Boxes(sample, label, target, low, np.maximum(low, high), bound, c)
+        return Boxes(sample, label, target, low, high, bound, c)
 
     def _round(self) -> bool:
         """Look at the most promising nodes of all samples; False if there are none."""
@@ -707,8 +695,9 @@ class Search:
         rows = chosen(boxes.comparisons, boxes.target)
         proofs = self._proofs(boxes, rows, nodes)
         children = self._uncovered(boxes, rows, proofs, nodes)
-        self.nodes += [node for node in children if node.fresh]
-        self.nodes += self._bounded([node for node in children if not node.fresh])
+        late = [not node.fresh and self.spent[node.sample] > WIDTH for node in children]
+        self.nodes += [node for node, is_late in zip(children, late, strict=True) if not is_late]
+        self.nodes += self._bounded([node for node, is_late in zip(children, late, strict=True) if is_late])
         return True
 
     def _by_target(self, node: Node, side: int) -> list[Node]:
@@ -751,36 +740,15 @@ class Search:
         return proofs
 
     def _program(self, boxes: Boxes, rows: Comparisons, k: int, known: Proof | None) -> tuple[Proof, bool]:
-        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0.
-
-        It is halfway between equal parts of the room of the box, and where a known proof is weakest.
-        """
+        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0."""
         view, rule, i, J = self.view, self.rule, int(boxes.sample[k]), self.J
         label, low, high, mine = boxes.label[[k]], boxes.low[[k]], boxes.high[[k]], take(rows, k)
-        a, shift, metric = rule.a[label], rule.shift[label, :J], self.sides.metric[label[0]]
-        most, fewest = (np.exp(np.clip(shift - a * end[:, :J], -LARGEST, LARGEST)) for end in (low, high))
-        level = 0.5 * (low + high)
-        start, end = np.zeros((2, 1))
-        end = end + 1
-        for _ in range(30):
-            mid = 0.5 * (start + end)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                asked = np.where(a > 0, (shift - np.log(fewest + mid * (most - fewest))) / a, low[:, :J])
-            level[:, :J] = np.clip(asked, low[:, :J], high[:, :J])
-            if rule.normalize:
-                enough = excess(rule, label, level, order=0)[0] <= 0
-            else:
-                enough = log_sum(shift - a * level)[0] <= rule.log_kappa
-            start, end = np.where(enough, mid, start), np.where(enough, end, mid)
-        if known is not None:
-            S = mine.S + mine.sum_slope @ known.point
-            S += 2 * np.einsum("d,jde,e->j", known.point, view.G[metric], known.point)[:, None]
-            v = np.zeros_like(low)
-            v[:, :J] = (known.rows * S).sum(axis=1)[:J]
-            weakest = cheapest(rule, label, v, low, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                t = 0.5 * (np.exp(shift - a * weakest[:, :J]) + np.exp(shift - a * level[:, :J]))
-                level[:, :J] = np.where(a > 0, (shift - np.log(t)) / a, level[:, :J])
+        metric = self.sides.metric[label[0]]
+        level = just_enough(rule, label, low, high)
+        if known is not None:  # halfway to where it is weakest
+            at = place(view, rule, boxes.sample[[k]], label, known.point[None], boxes.target[[k], :J])
+            v = np.append(known.rows.sum(axis=1)[None, :J] * at.sums[:, :J], 0 * low[:, J:], axis=1)
+            level = 0.5 * (level + cheapest(rule, label, v, low, high))
         asks = both_ways(low, high, len(metric))[0][0]
         asks[:J] = np.maximum(level[0, :J], 0.0)
         use = (boxes.target[k] >= 0) & ((asks > 0) | (np.arange(len(asks)) < J))
@@ -811,7 +779,7 @@ class Search:
         view, rule, (sample, label, target, low, high, bound) = self.view, self.rule, boxes[:6]
         radius, E, J = self.radius[sample], low.shape[1], self.J
         I = inequality(view, self.sides, sample, label, target, rows, proofs, low, high)
-        high = np.where(rule.slope[label, :E] < 0, high, low)
+        high[:, :J] = np.where(rule.a[label] > 0, high[:, :J], low[:, :J])
         whole = covers(view, rule, sample, label, I, radius, low, high)
         points = np.array([proof.point for proof in proofs])
         at = place(view, rule, sample, label, points, target[:, :J])
@@ -849,10 +817,7 @@ class Search:
             grid[:, :-1].ravel(),
             grid[:, 1:].ravel(),
         )
-        box_low, box_high = narrowed(rule, label[m], box_low, box_high)
-        empty = (box_low > box_high + NARROW).any(axis=1)
-        box_low = np.minimum(box_low, 2.0)
-        box_high = np.maximum(box_low, box_high)
+        box_low, box_high, empty = narrowed(rule, label[m], box_low, box_high)
         part = balanced(view, sample[m], take(I, m), radius[m], 0.5 * (box_low + box_high), np.repeat(j, B))
         holds = covers(view, rule, sample[m], label[m], part, radius[m], box_low, box_high) | empty
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):

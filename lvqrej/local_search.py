@@ -31,9 +31,9 @@ INSIDE = 1e-12
 #: feature joins or leaves.
 NEARLY, STEPS, PATIENCE = 1e-2, 40, 10
 #: Lengths tried along each feature, relative to the farthest prototype: finer near the sample.
-LADDER = np.linspace(0.0, 1.0, 17)[1:] ** 2
+LADDER = np.linspace(0.0, 1.0, 13)[1:] ** 2
 #: Parts of the way from one of them to the next.
-FINER = np.linspace(0.0, 1.0, 17)[1:]
+FINER = np.linspace(0.0, 1.0, 9)[1:]
 
 
 class Pairs(NamedTuple):
@@ -123,7 +123,7 @@ class View(NamedTuple):
         image = np.einsum("nd,edf->nef", beta, self.G[self.metric])
         curved = self.s * np.einsum("nef,nf->ne", image, beta)
         values = curved - np.einsum("ned,nd->ne", self.c[sample], beta) + self.g[sample]
-        return np.asarray((values <= 1e-9 * self.size[sample]).all(axis=1))
+        return np.asarray((values <= 1e-10 * self.size[sample]).all(axis=1))
 
 
 def view_of(
@@ -289,9 +289,6 @@ def place(
 
 # Answers
 
-#: Linear programs that shorten a change.
-SHORTER = 25
-
 
 def along_features(
     view: View, rule: Rule, sample: Ints, label: Ints, base: Floats, target: Ints | None = None
@@ -356,7 +353,7 @@ def shortened(
     has few changed features; what F misses there is asked for in addition.
     """
     trust = 0.5 * np.abs(beta).max(axis=1)
-    for _ in range(SHORTER):
+    for _ in range(25):
         at = place(view, rule, sample, label, beta, target)
         low = np.maximum(view.lo[sample], beta - trust[:, None])
         high = np.minimum(view.hi[sample], beta + trust[:, None])
