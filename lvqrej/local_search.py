@@ -31,7 +31,7 @@ INSIDE = 1e-12
 #: feature joins or leaves.
 NEARLY, STEPS, PATIENCE = 1e-2, 40, 10
 #: Lengths tried along each feature, relative to the farthest prototype: finer near the sample.
-LADDER = np.linspace(0.0, 1.0, 13)[1:] ** 2
+LADDER = np.linspace(0.0, 1.0, 17)[1:] ** 2
 #: Parts of the way from one of them to the next.
 FINER = np.linspace(0.0, 1.0, 9)[1:]
 
