@@ -50,8 +50,6 @@ NARROW = 1e-9
 WIDTH, PATIENCE = 4, 20
 #: A first answer changes at most so many features.
 MOST_FEATURES = 8
-#: At most so many combinations of prototypes are listed before anything is known of them.
-FEW_TARGETS = 16
 #: Which score of normalised probabilities is divided: what its range costs counts so much, beside what it
 #: makes planes below F too low.
 RANGE = 0.02
@@ -308,7 +306,7 @@ def one_way(part: Floats, E: int, sign: float) -> Floats:
 
 
 def inequality(
-    view: View, sides: Rule, sample: Ints, label: Ints, target: Ints, rows: Comparisons, proofs: list[Proof],
+    view: View, sides: Rule, sample: Ints, label: Ints, target: Ints, rows: Comparisons, proofs: list[Any],
     low: Floats, high: Floats,
 ) -> Inequality:  # fmt: skip
     """Return what multipliers prove for levels between low and high (N, E).
@@ -467,8 +465,7 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
 class Node(NamedTuple):
     """A part of the domain: a class, prototypes that have to win (-1 is open) and a box of levels.
 
-    It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`. What
-    Newton's method proves of its targets was `tried`, too.
+    It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`.
     """
 
     sample: int
@@ -479,7 +476,7 @@ class Node(NamedTuple):
     high: Floats
     proof: Proof | None = None
     fresh: bool = False
-    tried: Proof | None = None
+    tried: Proof | None = None  # what Newton's method proved of its targets
 
     @property
     def promise(self) -> float:
@@ -500,23 +497,16 @@ class Boxes(NamedTuple):
 
 
 class Search:
-    """The nearest changes of the samples of a batch.
+    """The nearest changes `beta` (n, d) of the samples of a batch, their labels and lengths `value` (n,).
 
-    Attributes
-    ----------
-    value, bounds : ndarrays of shape (n,)
-        Lengths of the best answers, infinite if there is none, and what no answer can beat.
-    label : ndarray of shape (n,)
-    beta : ndarray of shape (n, d)
-    spent : ndarray of shape (n,)
-        Programs that were solved.
+    The length is infinite if there is none. No answer can beat `bounds` (n,); `spent` (n,) counts programs.
     """
 
     def __init__(self, view: View, rule: Rule, labels: Ints, gap: float, effort: int) -> None:
         n, d = view.lo.shape
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
         self.J = J = len(rule.slope) - 1
-        E = rule.slope.shape[1] if rule.normalize else J
+        self.E = E = rule.slope.shape[1] if rule.normalize else J
         #: Rivals, pairs of other classes, the reverse of these.
         self.sides = rule._replace(
             own=np.append(rule.own[:, :E], rule.other[:, J:E], axis=1),
@@ -531,7 +521,10 @@ class Search:
         self.nodes: list[Node] = []
         if len(labels):
             self._first_answers()
-            self._roots()
+            left = np.flatnonzero(self.value > 0).tolist()
+            for i, c in product(left, labels.tolist()):
+                target = np.where(self.sides.many[c] == 1, 0, -1)
+                self.nodes.append(Node(i, c, 0.0, target, np.full(E, -1.0), np.ones(E)))
             while self._round():
                 pass
         for node in self.nodes:
@@ -595,7 +588,7 @@ class Search:
 
     def _newton(self, sample: Ints, label: Ints, start: Floats, target: Ints | None = None) -> None:
         """Keep what Newton's method makes of changes, and what that proves."""
-        view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
+        view, rule, J, E = self.view, self.rule, self.J, self.E
         optimal, beta, mu = newton(view, rule, sample, label, start, target)
         again = np.flatnonzero(~optimal & rule.normalize)  # otherwise programs find them
         again = again[place(view, rule, sample[again], label[again], start[again]).value <= 0]
@@ -610,8 +603,7 @@ class Search:
         sample, label, beta, mu = sample[optimal], label[optimal], beta[optimal], mu[optimal]
         at = place(view, rule, sample, label, beta, None if target is None else target[optimal])
         self._keep(sample, label, beta, np.ones(len(sample), dtype=bool))
-        V = self.sides.own.shape[1]
-        E = (V + J) // 2
+        V = 2 * E - J
         lam = np.zeros((len(sample), V, rule.own.shape[2]))
         rows, price = np.arange(len(sample))[:, None], mu[:, None] * at.weight[:, :E] / at.sums[:, :E]
         lam[rows, np.arange(E), at.other[:, :E]] = np.maximum(price, 0.0)
@@ -623,17 +615,6 @@ class Search:
                 self.known[key] = Proof(lam[k], np.zeros(len(view.s)), beta[k])
 
     # Nodes
-
-    def _roots(self) -> None:
-        V, J = self.sides.own.shape[1], self.J
-        E = (V + J) // 2
-        for label in self.labels.tolist():
-            many = self.sides.many[label]
-            few = np.prod(many[:J]) <= FEW_TARGETS
-            ranges = [range(m) if few and j < J else (0,) if m == 1 else (-1,) for j, m in enumerate(many)]
-            for target in product(*ranges):
-                for i in np.flatnonzero(self.value > 0).tolist():
-                    self.nodes.append(Node(i, label, 0.0, np.array(target), np.full(E, -1.0), np.ones(E)))
 
     def _key(self, node: Node) -> tuple[int, int, tuple[int, ...]]:
         """Return what Newton's method knows a node by."""
@@ -672,7 +653,11 @@ class Search:
             i = node.sample
             if node.bound >= radius[i]:
                 self.closed[i] = min(self.closed[i], node.bound)
-            elif node.fresh or self._has_new_proof(node) or (self.spent[i] < limit[i] and many[i] < WIDTH):
+            elif (
+                node.fresh
+                or self._new_proof(node) is not None
+                or (self.spent[i] < limit[i] and many[i] < WIDTH)
+            ):
                 nodes.append(node)
                 many[i] += 1
             else:
@@ -695,9 +680,7 @@ class Search:
         rows = chosen(boxes.comparisons, boxes.target)
         proofs = self._proofs(boxes, rows, nodes)
         children = self._uncovered(boxes, rows, proofs, nodes)
-        late = [not node.fresh and self.spent[node.sample] > WIDTH for node in children]
-        self.nodes += [node for node, is_late in zip(children, late, strict=True) if not is_late]
-        self.nodes += self._bounded([node for node, is_late in zip(children, late, strict=True) if is_late])
+        self.nodes += self._bounded(children)
         return True
 
     def _by_target(self, node: Node, side: int) -> list[Node]:
@@ -709,10 +692,10 @@ class Search:
             children.append(node._replace(target=target))
         return children
 
-    def _has_new_proof(self, node: Node) -> bool:
-        """Return whether Newton's method may prove something of a node that was not tried yet."""
-        key = self._key(node)
-        return key not in self.known or self.known[key] is not node.tried
+    def _new_proof(self, node: Node) -> Proof | None:
+        """Return what Newton's method proves of the targets of a node, if it was not tried yet."""
+        known = self.known.get(self._key(node))
+        return None if known is node.tried else known
 
     def _proofs(self, boxes: Boxes, rows: Comparisons, nodes: list[Node]) -> list[Proof]:
         """Return a proof for each node that was not tried on it yet; keep the answers on the way."""
@@ -721,13 +704,13 @@ class Search:
             self._settle(boxes.sample[new], boxes.label[new], boxes.target[new, : self.J])
         proofs, solved = [], []
         for k, node in enumerate(nodes):
-            proof = node.proof if node.fresh else self.known[self._key(node)]
-            if node.fresh is False:
-                nodes[k] = node._replace(tried=proof)
-            if proof is None or (not node.fresh and proof is node.tried):
+            proof = node.proof if node.fresh else self._new_proof(node)
+            if proof is None:
                 self.spent[node.sample] += 1
                 proof, works = self._program(boxes, rows, k, node.proof)
                 solved += [k] if works else []
+            elif not node.fresh:
+                nodes[k] = node._replace(tried=proof)
             proofs.append(proof)
         if solved:
             points = np.array([proofs[k].point for k in solved])
@@ -794,9 +777,6 @@ class Search:
             mu = price[:, :J].sum(axis=1) / np.maximum(at.weight[:, :J].sum(axis=1), 1e-300)
             weight *= RANGE
             weight += self._lost(label, low, high, centre) * np.maximum(mu, 1e-9)[:, None]
-            weight[:, J:] += (
-                (np.abs(I.dtau) == 0)[:, J:] * one_way(price, E, 1.0)[:, J:] * (high - low)[:, J:]
-            )
         weight[:, :J][(low < 0)[:, :J] & (high > 1e-6)[:, :J]] = np.inf
         weight = np.where(high - low > 1e-7, weight, 0.0)
         side = weight.argmax(axis=1)
@@ -852,22 +832,23 @@ class Search:
         return lost
 
     def _bounded(self, nodes: list[Node]) -> list[Node]:
-        """Return nodes with the largest radius that one of their certificates covers as their bound."""
-        known = [node for node in nodes if node.proof is not None and self.value[node.sample] < np.inf]
-        if not known:
+        """Give nodes of samples that take long the largest radius that their proofs cover as a bound."""
+        late = [k for k, node in enumerate(nodes) if not node.fresh and self.spent[node.sample] > WIDTH]
+        late = [k for k in late if self.value[nodes[k].sample] < np.inf]
+        if not late:
             return nodes
-        boxes = self._boxes(known)
-        rows = chosen(boxes.comparisons, boxes.target)
+        boxes = self._boxes([nodes[k] for k in late])
         sample, label, target, low, high, bound = boxes[:6]
-        proofs = [node.proof for node in known if node.proof is not None]
+        proofs, rows = [nodes[k].proof for k in late], chosen(boxes.comparisons, target)
         I = inequality(self.view, self.sides, sample, label, target, rows, proofs, low, high)
-        proven, step = np.zeros(len(known)), self.radius[sample]
-        for _ in range(12):  # bisection
+        proven, step = np.zeros(len(late)), self.radius[sample]
+        for _ in range(10):  # bisection
             step = 0.5 * step
             holds = covers(self.view, self.rule, sample, label, I, proven + step, low, high)
             proven += np.where(holds, step, 0.0)
-        better = [node._replace(bound=b) for node, b in zip(known, np.maximum(bound, proven), strict=True)]
-        return [node for node in nodes if node.proof is None or self.value[node.sample] == np.inf] + better
+        for k, value in zip(late, np.maximum(bound, proven), strict=True):
+            nodes[k] = nodes[k]._replace(bound=value)
+        return nodes
 
 
 def _at(each: Floats, target: Ints) -> Floats:
