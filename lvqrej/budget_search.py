@@ -1,11 +1,11 @@
 """Branch and bound over budgets: the nearest change that makes one of several classes probable enough.
 
 In the terms of `local_search`, whoever gives side j the *level* l_j asks for a score s_j >= l_j, that is for
-l_j S_j - D_j <= 0, and lets it spend the share exp(b_j - a_j l_j) of the budget; S = d_own + d_other is a
-convex quadratic, D = d_other - d_own is linear. With all levels fixed this is a cell of balls.
+l_j S_j - D_j <= 0; S = d_own + d_other is a convex quadratic, D = d_other - d_own is linear. With all levels
+fixed this is a cell of balls. Levels are enough if F(l) <= 0, which planes below F bound in a box of them.
+For normalised probabilities the scores between other classes are levels, too, asked for in both orders.
 
-    node         a class, the prototypes that have to win (some may be open), and a box of levels; for
-                 normalised probabilities also a box of the scores between other classes
+    node         a class, the prototypes that have to win (some may be open), and a box of levels
     proof        multipliers and a point: of a nearest point by Newton's method, where that settles, else of
                  the cone program of one choice of levels
     certificate  by convexity in beta alone, a proof gives an inequality q(l)'beta >= tau(l) that is linear in
@@ -737,10 +737,8 @@ class Search:
         use = (boxes.target[k] >= 0) & ((asks > 0) | (np.arange(len(asks)) < J))
         side, other = np.nonzero(np.repeat(use[:, None], mine.S.shape[1], axis=1))
         l = asks[side]
-        own, rival = (
-            self.sides.own[label[0], side, boxes.target[k, side]],
-            self.sides.other[label[0], side, other],
-        )
+        own = self.sides.own[label[0], side, boxes.target[k, side]]
+        rival = self.sides.other[label[0], side, other]
         A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
         q = np.concatenate([(mine.lead_slope - asks[:, None, None] * mine.sum_slope)[side, other], view.c[i]])
         g = np.concatenate([(asks[:, None] * mine.S - mine.D)[side, other], view.g[i]])
@@ -792,13 +790,10 @@ class Search:
         grid = np.concatenate([mid - (mid - lo) * PARTS[:0:-1, None], mid + (hi - mid) * PARTS[:, None]]).T
         B = grid.shape[1] - 1
         m, row = np.repeat(n, B), np.arange(B * len(n))
-        box_low, box_high = low[m], high[m]
-        box_low[row, np.repeat(j, B)], box_high[row, np.repeat(j, B)] = (
-            grid[:, :-1].ravel(),
-            grid[:, 1:].ravel(),
-        )
+        box_low, box_high, at_j = low[m], high[m], (row, np.repeat(j, B))
+        box_low[at_j], box_high[at_j] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
         box_low, box_high, empty = narrowed(rule, label[m], box_low, box_high)
-        part = balanced(view, sample[m], take(I, m), radius[m], 0.5 * (box_low + box_high), np.repeat(j, B))
+        part = balanced(view, sample[m], take(I, m), radius[m], 0.5 * (box_low + box_high), at_j[1])
         holds = covers(view, rule, sample[m], label[m], part, radius[m], box_low, box_high) | empty
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
             node = nodes[k]._replace(bound=bound[k], low=low[k], high=high[k], proof=proofs[k], fresh=True)

@@ -165,8 +165,6 @@ def view_of(
 def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, Floats, Floats]:
     """Return F(s), its gradient (N, E) and Hessian (N, E, E) in the scores, up to an order of derivatives.
 
-    F <= 0 where a class is accepted.
-
     F = log(sum_j e_ij / kappa). Normalised it is log(sum_j p_j / (kappa p_i)); what has to be the most
     probable class asks for log(p_j / p_i) <= 0 as well, and the largest of these counts.
     """
@@ -295,12 +293,7 @@ def along_features(
 ) -> tuple[Floats, Floats]:
     """Change one more feature: by the shortest step on a ladder of lengths that is enough, else the best one.
 
-    Returns
-    -------
-    value : ndarray of shape (N,)
-        F after the step.
-    beta : ndarray of shape (N, d)
-        The change and the step.
+    Returns F after the step, and the change with it.
     """
     (N, d), metric, n = base.shape, rule.pairs.point_metric, np.arange(len(base))
     image = np.matmul(base[:, None, None], view.G)[:, :, 0]
@@ -385,13 +378,7 @@ def newton(
 ) -> tuple[Mask, Floats, Floats]:
     """Solve sign_k + mu dF/dbeta_k = 0 over the features that move, and F = 0, all problems in lock-step.
 
-    Returns
-    -------
-    optimal : ndarray of bool of shape (N,)
-        Whether all optimality conditions are met.
-    beta : ndarray of shape (N, d)
-    mu : ndarray of shape (N,)
-        The multiplier of F <= 0.
+    Returns whether all optimality conditions are met, beta and mu, the multiplier of F <= 0.
     """
     N, d = start.shape
     beta, sign, lo, hi = start.copy(), np.sign(start), view.lo[sample], view.hi[sample]
