@@ -502,7 +502,9 @@ class Search:
     The length is infinite if there is none. No answer can beat `bounds` (n,); `spent` (n,) counts programs.
     """
 
-    def __init__(self, view: View, rule: Rule, labels: Ints, gap: float, effort: int) -> None:
+    def __init__(
+        self, view: View, rule: Rule, labels: Ints, gap: float, effort: int, start: Search | None = None
+    ) -> None:
         n, d = view.lo.shape
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
         self.J = J = len(rule.slope) - 1
@@ -521,6 +523,11 @@ class Search:
         self.nodes: list[Node] = []
         if len(labels):
             self._first_answers()
+            if start is not None:
+                known = np.flatnonzero(start.value < np.inf)
+                label, beta = start.label[known], start.beta[known]
+                self._keep(known, label, beta, place(view, rule, known, label, beta).value <= 0)
+                self._newton(known, label, beta)
             left = np.flatnonzero(self.value > 0).tolist()
             for i, c in product(left, labels.tolist()):
                 target = np.where(self.sides.many[c] == 1, 0, -1)

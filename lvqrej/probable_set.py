@@ -126,8 +126,11 @@ class ProbableSet:
         normalize = bool(self.option.normalize) and K > 2
         labels = np.array(self.labels if self.theta < 1 else (), dtype=np.int64)
         view = view_of(self.pairs, X, weights, lower, upper, [piece for piece, _ in self.pieces], margin)
+        start = None
+        if normalize:  # what is accepted without normalisation is accepted with it
+            start = Search(view, rule_of(self.pairs, theta, False, False), labels, self.gap, self.effort // 5)
         rule = rule_of(self.pairs, theta, normalize, self.targeted and self.theta <= 0.5)
-        search = Search(view, rule, labels, self.gap, self.effort)
+        search = Search(view, rule, labels, self.gap, self.effort, start)
         bounds = search.bounds if self.theta >= SMALLEST or not len(labels) else np.zeros(len(X))
         changes = search.beta / weights
         found, left = np.zeros(len(X), dtype=bool), np.flatnonzero(search.value < np.inf)
