@@ -1,11 +1,11 @@
 """Branch and bound over budgets: the nearest change that makes one of several classes probable enough.
 
 In the terms of `local_search`, whoever gives side j the *level* l_j asks for a score s_j >= l_j, that is for
-l_j S_j - D_j <= 0, and lets it spend the share exp(b_j - a_j l_j) of the budget; S = d_own + d_other is a
-convex quadratic, D = d_other - d_own is linear. With all levels fixed this is a cell of balls.
+l_j S_j - D_j <= 0; S = d_own + d_other is a convex quadratic, D = d_other - d_own is linear. With all levels
+fixed this is a cell of balls. Levels are enough if F(l) <= 0, which planes below F bound in a box of them.
+For normalised probabilities the scores between other classes are levels, too, asked for in both orders.
 
-    node         a class, the prototypes that have to win (some may be open), and a box of levels; for
-                 normalised probabilities also a box of the scores between other classes
+    node         a class, the prototypes that have to win (some may be open), and a box of levels
     proof        multipliers and a point: of a nearest point by Newton's method, where that settles, else of
                  the cone program of one choice of levels
     certificate  by convexity in beta alone, a proof gives an inequality q(l)'beta >= tau(l) that is linear in
@@ -19,6 +19,7 @@ The samples of a batch go in lock-step, so this is not `branch_and_bound`, which
 from __future__ import annotations
 
 from itertools import product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,9 @@ from lvqrej.local_search import (
     Rule,
     View,
     along_features,
+    log_sum,
     newton,
+    of_classes,
     place,
     shortened,
 )
@@ -47,11 +50,9 @@ NARROW = 1e-9
 WIDTH, PATIENCE = 4, 20
 #: A first answer changes at most so many features.
 MOST_FEATURES = 8
-#: At most so many combinations of prototypes are listed before anything is known of them.
-FEW_TARGETS = 16
-#: A node is divided by a score between other classes if that makes its budget looser than so many gaps, and
-#: so often per program that may be solved.
-LOOSE, DIVISIONS = 3, 10
+#: Which score of normalised probabilities is divided: what its range costs counts so much, beside what it
+#: makes planes below F too low.
+RANGE = 0.02
 #: With more features than this, a program starts with those that matter.
 FEW_FEATURES = 16
 #: Where a box is divided to see what a certificate covers, from its centre (0) to its ends (1).
@@ -108,13 +109,12 @@ def _score(near: Floats, far: Floats) -> Floats:
 
 
 def alone(c: Comparisons, level: Floats, bend: Floats, ways: Mask) -> Floats:
-    """Return how far at least each comparison alone makes one go for its level (N, J), (N, J, P, Q).
+    """Return how far at least each comparison alone makes one go for its level (N, V), (N, V, P, Q).
 
     A ball (level above 0): with f = g - 2 C'beta + 2 l beta'G beta, g |A| / ((|A| + B) max_k |C_k|). The
     outside of a ball (below 0): the shortest way out goes along one feature. A level of -1 asks for nothing.
     """
-    J = level.shape[1]
-    S, D, sum_slope, lead_slope, apart = (part[:, :J] for part in c[:5])
+    S, D, sum_slope, lead_slope, apart = c[:5]
     l, bend = level[:, :, None, None], bend[:, :, None, None]
     g = l * S - D - 1e-13 * S
     C = 0.5 * (lead_slope - l[..., None] * sum_slope)
@@ -130,69 +130,128 @@ def alone(c: Comparisons, level: Floats, bend: Floats, ways: Mask) -> Floats:
     return np.where((g <= 0) | (l <= -1), 0.0, result)
 
 
-# Budgets
+# Levels that are enough
 
 
-class Budget(NamedTuple):
-    """The room for levels, sum_j cost_j exp(b_j - a_j l_j) <= total; some sides cost nothing."""
+def plane(rule: Rule, label: Ints, low: Floats, high: Floats, at: Floats) -> tuple[Floats, Floats]:
+    """Return f and g (N, E) with F(l) >= f + g'(l - at) for all scores l of a box.
 
-    a: Floats  # (N, J)
-    b: Floats
-    cost: Floats
-    total: Floats  # (N,)
+    log(sum_k p_k) is convex in the log p_k, and -log p_k = log(1 + sum_j e_kj) in the exponents, where both
+    are at least their tangents. log p_k for a rival k is concave, with slopes that fall as other exponents
+    rise: it is at least the plane through its values at the lowest exponents and one step from there.
+    """
+    E = low.shape[1]
+    slope, shift = rule.slope[label, :E], rule.shift[label, :E]
+    t = np.clip(slope * at + shift, -LARGEST, LARGEST)
+    if not rule.normalize:
+        value, share = log_sum(t)
+        return value - rule.log_kappa - 1e-12, share * slope
+    least, most = (np.clip(slope * end + shift, -LARGEST, LARGEST) for end in (high, low))
+    T = of_classes(rule, label, t, -t)
+    bottom, width = of_classes(rule, label, least, -most), of_classes(rule, label, most - least, most - least)
+    value, share = log_sum(bottom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        secant = np.where(width > 1e-6, np.log1p(share * np.expm1(width)) / width, share * np.exp(width))
+    log_p = -value - (secant * (T - bottom)).sum(axis=2)
+    n = np.arange(len(label))
+    log_p[n, label] = -np.inf
+    value, omega = log_sum(log_p)
+    own, share = log_sum(T[n, label])
+    slopes = -omega[:, :, None] * secant
+    slopes[n, label] = share
+    first, second = rule.first[label], rule.second[label]
+    g = slopes[n[:, None], first, second] - slopes[n[:, None], second, first]
+    return value + own - rule.log_kappa - 1e-12, g * slope
 
-    def shares(self, level: Floats) -> Floats:
-        """Return what levels spend."""
-        return self.cost * np.exp(np.clip(self.b - self.a * level, -LARGEST, LARGEST))
 
-    def levels(self, share: Floats) -> Floats:
-        """Return the levels that spend shares, -2 where nothing is spent."""
-        with np.errstate(divide="ignore"):
-            level = (self.b - np.log(np.maximum(share, 1e-300) / self.cost)) / self.a
-        return np.where(self.cost > 0, level, -2.0)
+def cheapest(rule: Rule, label: Ints, v: Floats, low: Floats, high: Floats) -> Floats:
+    """Return about where sum_j v_j l_j is least over a box of levels (N, E) that are enough.
 
-    def narrowed(self, low: Floats, high: Floats, complete: bool) -> tuple[Floats, Floats]:
-        """Raise the lowest levels (N, J) to what the others leave of the budget.
+    All that has a positive v gets a share of the room in proportion to v / a, unless that leaves the box.
+    """
+    J = len(rule.slope) - 1
+    a, shift = rule.a[label], rule.shift[label, :J]
+    level = np.where(v > 0, low, high)
+    level[:, J:] = 0.5 * (low + high)[:, J:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = np.where((v[:, :J] > 0) & (a > 0), v[:, :J] / a, 0.0)
+        free = weight > 0
+        for _ in range(2):
+            spent = np.where(free, 0.0, np.exp(np.minimum(shift - a * level[:, :J], LARGEST))).sum(axis=1)
+            rest = np.maximum(np.exp(rule.log_kappa) - spent, 1e-300)
+            share = weight * (rest / np.where(free, weight, 0.0).sum(axis=1))[:, None]
+            ideal = np.where(free, (shift - np.log(share)) / a, level[:, :J])
+            level[:, :J] = np.clip(ideal, low[:, :J], high[:, :J])
+            free &= ideal == level[:, :J]
+    return level
 
-        If `complete`, it is spent to the last (to ask for less never hurts), which limits the highest.
-        """
-        paid, total = self.cost > 0, self.total[:, None]
-        fewest = self.shares(high)
-        left = total - (fewest.sum(axis=1, keepdims=True) - fewest)
-        low = np.where(paid, np.maximum(low, self.levels(left * (1 + 1e-12))), low)
-        if complete:
-            most = self.shares(low)
-            left = total - (most.sum(axis=1, keepdims=True) - most)
-            high = np.where(paid & (left > 0), np.minimum(high, self.levels(left * (1 - 1e-12))), high)
-        return low, high
 
-    def least(self, v: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """Return a lower bound of sum_j v_j l_j over boxes of levels within the budget, and where it is.
+def least(rule: Rule, label: Ints, v: Floats, low: Floats, high: Floats) -> Floats:
+    """Return a lower bound of sum_j v_j l_j over boxes of levels (N, E) that are enough, by F's planes."""
+    at = cheapest(rule, label, v, low, high)
+    f, g = plane(rule, label, low, high, at)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        price = np.where(v * g < 0, -v / g, 0.0)
+    price = np.append(np.where(price < 1e30, price, 0.0), np.zeros((len(v), 1)), axis=1)  # the best is one
+    slopes = v[:, None] + price[..., None] * g[:, None]
+    rest = price * (f - (g * at).sum(axis=1))[:, None]
+    ends = np.where(slopes > 0, low[:, None], high[:, None])
+    size = np.abs(slopes).sum(axis=2) + np.abs(v).sum(axis=1)[:, None] + np.abs(rest)
+    value = ((slopes * ends).sum(axis=2) + rest - 1e-14 * size).max(axis=1)
+    nowhere = f + (g * (np.where(g > 0, low, high) - at)).sum(axis=1) > 0
+    return np.where(nowhere, np.inf, value)
 
-        Any price of the budget proves one; at the best price all that has a positive v gets a share in
-        proportion to v / a, unless that leaves the box. Arrays are (N, J).
-        """
-        paid = (v > 0) & (self.cost > 0)
-        most, fewest = self.shares(low), self.shares(high)
-        room = self.total - np.where(paid, 0.0, fewest).sum(axis=1)
-        weight = np.where(paid, v / self.a, 0.0)
-        share, free = np.where(paid, most, 0.0), paid
-        scarce, price = share.sum(axis=1) > room, np.zeros(len(v))
-        for _ in range(v.shape[1] + 1):
-            rest = room - np.where(free, 0.0, share).sum(axis=1)
-            price = np.where(scarce, np.where(free, weight, 0.0).sum(axis=1) / np.maximum(rest, 1e-300), 0.0)
-            ideal = np.where(free & scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
-            above, below = np.maximum(ideal - most, 0.0) * free, np.maximum(fewest - ideal, 0.0) * free
-            over = (above.sum(axis=1) >= below.sum(axis=1))[:, None]
-            held = np.where(over, above > 0, below > 0)
-            share, free = np.where(held, np.where(over, most, fewest), ideal), free & ~held
-            if not held.any():
-                break
-        share = np.where(scarce[:, None], weight / np.maximum(price, 1e-300)[:, None], share)
-        share = np.clip(share, fewest, most)
-        level = np.where(paid, np.clip(self.levels(share), low, high), np.where(v > 0, low, high))
-        value = (v * level).sum(axis=1) + price * ((share * paid).sum(axis=1) - room)
-        return np.where(fewest.sum(axis=1) > self.total * (1 + 1e-9), np.inf, value), level
+
+def narrowed(rule: Rule, label: Ints, low: Floats, high: Floats) -> tuple[Floats, Floats, Mask]:
+    """Narrow boxes of levels (N, E) to those that are enough; return whether nothing is left of them, too.
+
+    To ask for less than what is enough never hurts. So if only rivals matter, their levels leave F = 0.
+    """
+    J = len(rule.slope) - 1
+    low, high = low.copy(), high.copy()
+    if rule.normalize:
+        for j in range(low.shape[1]):
+            at = np.append(high[:, :J], 0.5 * (low + high)[:, J:], axis=1)
+            at[:, j] = low[:, j] if j < J else at[:, j]
+            f, g = plane(rule, label, low, high, at)
+            parts = g * (np.where(g > 0, low, high) - at)
+            parts[:, j] = 0.0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                end = at[:, j] - (f + parts.sum(axis=1)) / g[:, j]
+            low[:, j] = np.where(g[:, j] < 0, np.maximum(low[:, j], end - NARROW), low[:, j])
+            high[:, j] = np.where(g[:, j] > 0, np.minimum(high[:, j], end + NARROW), high[:, j])
+            low[:, j] = np.minimum(low[:, j], high[:, j] + 2 * NARROW)
+    else:
+        a, shift, others = rule.a[label], rule.shift[label, :J], 1 - np.eye(J)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for sign in (1, -1):
+                t = np.exp(np.clip(shift - a * (high if sign > 0 else low), -LARGEST, LARGEST))
+                left = (np.exp(rule.log_kappa) - t @ others) * (1 + sign * 1e-12)
+                level = np.where(a > 0, (shift - np.log(np.maximum(left, 0.0))) / a, -sign * np.inf)
+                low, high = (np.maximum(low, level), high) if sign > 0 else (low, np.minimum(high, level))
+    empty: Mask = np.asarray((low > high + NARROW).any(axis=1))
+    low = np.minimum(low, 2.0)
+    return low, np.maximum(low, high), empty
+
+
+def just_enough(rule: Rule, label: Ints, low: Floats, high: Floats) -> Floats:
+    """Return levels (1, E) of a box with about F = 0, with equal parts of the room between its corners."""
+    J = len(rule.slope) - 1
+    a, shift, level = rule.a[label], rule.shift[label, :J], 0.5 * (low + high)
+    most, fewest = (np.exp(np.clip(shift - a * end[:, :J], -LARGEST, LARGEST)) for end in (low, high))
+    start, end = 0.0, 1.0
+    if not rule.normalize:
+        start = end = (np.exp(rule.log_kappa) - fewest.sum()) / max((most - fewest).sum(), 1e-300)
+    for _ in range(12 if rule.normalize else 1):
+        part = 0.5 * (start + end)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            asked = (shift - np.log(fewest + part * (most - fewest))) / a
+        level[:, :J] = np.clip(np.where(a > 0, asked, -1.0), low[:, :J], high[:, :J])
+        if plane(rule, label, level, level, level)[0][0] <= 0:
+            start = part
+        else:
+            end = part
+    return level
 
 
 # Certificates
@@ -201,68 +260,85 @@ class Budget(NamedTuple):
 class Proof(NamedTuple):
     """Multipliers and a point that prove a bound."""
 
-    rows: Floats  # (J, Q) of the comparisons of the chosen prototypes
+    rows: Floats  # (V, Q) of the comparisons of the chosen prototypes
     further: Floats  # (e,) of the further constraints
     point: Floats  # (d,)
 
 
 def chosen(c: Comparisons, target: Ints) -> Comparisons:
-    """Return the comparisons (N, J, Q) that the targets (N, J) have to win."""
-    at = np.arange(len(target))[:, None], np.arange(target.shape[1]), target
+    """Return the comparisons (N, V, Q) that the targets (N, V) have to win."""
+    at = np.arange(len(target))[:, None], np.arange(target.shape[1]), np.maximum(target, 0)
     return take(c, at)
 
 
 class Inequality(NamedTuple):
     """sum_v q_v(l)'beta >= sum_v tau_v(l) for all changes of a node, q and tau linear in the levels l.
 
-    One part per side, and a last one for the further constraints; any multiples of the parts hold as well.
+    One part per level, and a last one for the further constraints; any multiples of the parts hold as well.
     """
 
-    q: Floats  # (N, J + 1, d)
-    tau: Floats  # (N, J + 1)
-    dq: Floats  # (N, J, d) by level
-    dtau: Floats  # (N, J)
-    size_q: Floats  # (N, J + 1, d) of the terms that were summed
-    size_tau: Floats  # (N, J + 1)
+    q: Floats  # (N, E + 1, d)
+    tau: Floats  # (N, E + 1)
+    dq: Floats  # (N, E, d) by level
+    dtau: Floats  # (N, E)
+    size_q: Floats  # (N, E + 1, d) of the terms that were summed
+    size_tau: Floats  # (N, E + 1)
 
     def at(self, levels: Floats) -> tuple[Floats, Floats]:
-        """Return the parts of q and tau at levels (N, J)."""
+        """Return the parts of q and tau at levels (N, E)."""
         q, tau = self.q.copy(), self.tau.copy()
         q[:, :-1] += levels[..., None] * self.dq
         tau[:, :-1] += levels * self.dtau
         return q, tau
 
 
+def both_ways(low: Floats, high: Floats, V: int) -> tuple[Floats, Floats]:
+    """Return boxes of the scores of V sides, of boxes (N, E): the last ones are the reverse of others."""
+    some = slice(2 * low.shape[1] - V, None)
+    return np.append(low, -high[:, some], axis=1), np.append(high, -low[:, some], axis=1)
+
+
+def one_way(part: Floats, E: int, sign: float) -> Floats:
+    """Add to the values of E sides those of the reverse sides, times a sign."""
+    result = part[:, :E].copy()
+    result[:, 2 * E - part.shape[1] :] += sign * part[:, E:]
+    return result
+
+
 def inequality(
-    view: View, rule: Rule, sample: Ints, label: Ints, rows: Comparisons, proofs: list[Proof],
+    view: View, sides: Rule, sample: Ints, label: Ints, target: Ints, rows: Comparisons, proofs: list[Any],
     low: Floats, high: Floats,
 ) -> Inequality:  # fmt: skip
-    """Return what multipliers prove for levels between low and high (N, J).
+    """Return what multipliers prove for levels between low and high (N, E).
 
     For levels of at least 0, S is at least its tangent at the point; for those of at most 0, it is at most
     what it can be within the radius. Where a level may have both signs, its side is left out.
     """
-    J = low.shape[1]
+    E, V = low.shape[1], target.shape[1]
+    low, high = both_ways(low, high, V)
     lam, more, point = (np.array(part) for part in zip(*proofs, strict=True))
-    metric, n = rule.metric[label, :J], np.arange(len(sample))[:, None]
+    metric, n = sides.metric[label], np.arange(len(sample))[:, None]
     image = np.matmul(point[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, point), 0.0)
     pull, square = image[n, metric][:, :, None], squared[n, metric][..., None]
     curved, below = (low >= 0)[..., None], (high <= 0)[..., None] & (rows.highest < FAR)
-    lam = np.where(curved | below, np.maximum(lam, 0.0), 0.0)
+    lam = np.where((curved | below) & (target >= 0)[..., None], np.maximum(lam, 0.0), 0.0)
     width = lam * (1 + np.maximum(-low, high)[..., None])
     length = np.sqrt(0.5 * (rows.S - rows.D)) + np.sqrt(0.5 * (rows.S + rows.D)) + 2 * np.sqrt(square)
     g, c, s, m, more = view.g[sample], view.c[sample], view.s, view.metric, np.maximum(more, 0.0)
     curl, bent = 2 * s[:, None] * image[:, m], s * squared[:, m]
     size_q = 2 * (width * length).sum(axis=2)[..., None] * np.sqrt(view.bend)[metric]
     size_tau = (width * (rows.S + np.where(curved, 2 * square, rows.highest))).sum(axis=2)
+    q, tau = np.einsum("njq,njqd->njd", lam, rows.lead_slope), -(lam * rows.D).sum(axis=2)
+    dq = -np.einsum("njq,njqd->njd", lam * curved, rows.sum_slope + 4 * pull)
+    dtau = (lam * np.where(curved, rows.S - 2 * square, rows.highest)).sum(axis=2)
     return Inequality(
-        _joined(np.einsum("njq,njqd->njd", lam, rows.lead_slope), np.einsum("ne,ned->nd", more, c - curl)),
-        _joined(-(lam * rows.D).sum(axis=2), (more * (g - bent)).sum(axis=1)),
-        -np.einsum("njq,njqd->njd", lam * curved, rows.sum_slope + 4 * pull),
-        (lam * np.where(curved, rows.S - 2 * square, rows.highest)).sum(axis=2),
-        _joined(size_q, np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
-        _joined(size_tau, (more * (view.size[sample] + bent)).sum(axis=1)),
+        _joined(one_way(q, E, 1.0), np.einsum("ne,ned->nd", more, c - curl)),
+        _joined(one_way(tau, E, 1.0), (more * (g - bent)).sum(axis=1)),
+        one_way(dq, E, -1.0),
+        one_way(dtau, E, -1.0),
+        _joined(one_way(size_q, E, 1.0), np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
+        _joined(one_way(size_tau, E, 1.0), (more * (view.size[sample] + bent)).sum(axis=1)),
     )
 
 
@@ -304,9 +380,9 @@ def balanced(view: View, sample: Ints, I: Inequality, t: Floats, levels: Floats,
 
 
 def covers(
-    view: View, sample: Ints, I: Inequality, budget: Budget, t: Floats, low: Floats, high: Floats
+    view: View, rule: Rule, sample: Ints, label: Ints, I: Inequality, t: Floats, low: Floats, high: Floats
 ) -> Mask:
-    """Return whether inequalities leave no change of length t in boxes of levels within the budget.
+    """Return whether inequalities leave no change of length t in boxes of levels that are enough.
 
     Only changes +-t e_k of one feature and none at all have to miss it. Features that reach their bounds
     before t count for less: q'beta <= max_k(|q_k| - nu_k) |beta|_1 + sum_k nu_k room_k for any nu >= 0.
@@ -324,7 +400,7 @@ def covers(
     fall = np.where(down, t * (-q - nu * (q <= 0)), -np.inf) + slack
     margin = (tau - shift)[:, None] - np.concatenate([rise, fall, slack.max(axis=1, keepdims=True)], axis=1)
     good = (margin > 0).all(axis=1)
-    # What the box alone does not settle, the budget may.
+    # What the box alone does not settle, the levels that are enough may.
     absorbed = nu > np.einsum("njd,nj->nd", np.abs(I.dq), half)  # then nu follows q, and only its room counts
     room = np.where(absorbed, np.where(q > 0, hi, lo), 0.0)
     dtau = (I.dtau - np.einsum("njd,nd->nj", I.dq, room))[..., None]
@@ -333,8 +409,8 @@ def covers(
     swing = np.einsum("njk,nj->nk", np.abs(slopes), half)
     n, change = np.nonzero((margin <= swing) & good[:, None])
     v = slopes[n, :, change]
-    least, _ = take(budget, n).least(v, low[n], high[n])
-    good[n[~(margin[n, change] + least - (v * middle[n]).sum(axis=1) > 0)]] = False
+    lowest = margin[n, change] + least(rule, label[n], v, low[n], high[n]) - (v * middle[n]).sum(axis=1)
+    good[n[~(lowest > 0)]] = False
     return good
 
 
@@ -387,32 +463,25 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
 
 
 class Node(NamedTuple):
-    """A part of the domain: a class, prototypes that have to win (-1 is open), boxes of levels and scores.
+    """A part of the domain: a class, prototypes that have to win (-1 is open) and a box of levels.
 
-    It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`. What
-    Newton's method proves of its targets was `tried`, too.
+    It is what its proof leaves of a larger box; it is worth another try on this one if it is `fresh`.
     """
 
     sample: int
     label: int
     bound: float
-    target: Ints
-    low: Floats
+    target: Ints  # (V,)
+    low: Floats  # (E,)
     high: Floats
-    third: Floats  # (2, T) box of the scores between other classes, if they matter
     proof: Proof | None = None
     fresh: bool = False
-    tried: Proof | None = None
+    tried: Proof | None = None  # what Newton's method proved of its targets
 
     @property
     def promise(self) -> float:
         """How far away an answer of the node is thought to be: as the point of its proof."""
         return self.bound if self.proof is None else max(self.bound, float(np.abs(self.proof.point).sum()))
-
-    @property
-    def key(self) -> tuple[int, int, tuple[int, ...]]:
-        """What Newton's method knows it by."""
-        return self.sample, self.label, tuple(self.target.tolist())
 
 
 class Boxes(NamedTuple):
@@ -424,22 +493,13 @@ class Boxes(NamedTuple):
     low: Floats
     high: Floats
     bound: Floats
-    third: Floats
-    budget: Budget
     comparisons: Comparisons
 
 
 class Search:
-    """The nearest changes of the samples of a batch.
+    """The nearest changes `beta` (n, d) of the samples of a batch, their labels and lengths `value` (n,).
 
-    Attributes
-    ----------
-    value, bounds : ndarrays of shape (n,)
-        Lengths of the best answers, infinite if there is none, and what no answer can beat.
-    label : ndarray of shape (n,)
-    beta : ndarray of shape (n, d)
-    spent : ndarray of shape (n,)
-        Programs that were solved.
+    The length is infinite if there is none. No answer can beat `bounds` (n,); `spent` (n,) counts programs.
     """
 
     def __init__(
@@ -447,9 +507,17 @@ class Search:
     ) -> None:
         n, d = view.lo.shape
         self.view, self.rule, self.labels, self.gap, self.effort = view, rule, labels, gap, effort
+        self.J = J = len(rule.slope) - 1
+        self.E = E = rule.slope.shape[1] if rule.normalize else J
+        #: Rivals, pairs of other classes, the reverse of these.
+        self.sides = rule._replace(
+            own=np.append(rule.own[:, :E], rule.other[:, J:E], axis=1),
+            other=np.append(rule.other[:, :E], rule.own[:, J:E], axis=1),
+            many=np.append(rule.many[0, :, :E], rule.many[1, :, J:E], axis=1),
+            metric=np.append(rule.metric[:, :E], rule.metric[:, J:E], axis=1),
+        )
         self.value, self.label, self.beta = np.full(n, np.inf), np.full(n, -1), np.zeros((n, d))
         self.closed, self.spent = np.full(n, np.inf), np.zeros(n, dtype=int)
-        self.divided = np.zeros(n, dtype=int)
         #: What Newton's method has proven of each sample, class and choice of targets, None where it failed.
         self.known: dict[tuple[int, int, tuple[int, ...]], Proof | None] = {}
         self.nodes: list[Node] = []
@@ -460,10 +528,14 @@ class Search:
                 label, beta = start.label[known], start.beta[known]
                 self._keep(known, label, beta, place(view, rule, known, label, beta).value <= 0)
                 self._newton(known, label, beta)
-            self._roots()
+            left = np.flatnonzero(self.value > 0).tolist()
+            for i, c in product(left, labels.tolist()):
+                target = np.where(self.sides.many[c] == 1, 0, -1)
+                self.nodes.append(Node(i, c, 0.0, target, np.full(E, -1.0), np.ones(E)))
             while self._round():
                 pass
-        self._bounded()
+        for node in self.nodes:
+            self.closed[node.sample] = min(self.closed[node.sample], node.bound)
         self.bounds = np.minimum(self.closed, self.value)
 
     @property
@@ -482,9 +554,10 @@ class Search:
         self.value[sample[inside]], self.label[sample[inside]] = 0.0, label[inside]
         left = self.value[sample] > 0
         self._settle(sample[left], label[left])
-        settled = {key[0] for key, proof in self.known.items() if proof is not None}
-        lost = np.array([i for i in np.flatnonzero(self.value > 0).tolist() if i not in settled], dtype=int)
-        for c in self.labels if len(lost) else ():  # then the prototypes of a class, or their middle, may do
+        settled = {key[:2] for key, proof in self.known.items() if proof is not None}
+        for c in self.labels.tolist():  # else the prototypes of a class, or their middle, may do
+            lost = (self.value == np.inf) | (self.rule.normalize & (self.value > 0))
+            lost = np.array([i for i in np.flatnonzero(lost).tolist() if (i, c) not in settled], dtype=int)
             own = np.unique(np.delete(self.rule.pairs.own[c], c, axis=0))
             ways = view.ways_to[lost][:, own]
             ways = np.concatenate([ways, ways.mean(axis=1, keepdims=True)], axis=1)
@@ -522,7 +595,7 @@ class Search:
 
     def _newton(self, sample: Ints, label: Ints, start: Floats, target: Ints | None = None) -> None:
         """Keep what Newton's method makes of changes, and what that proves."""
-        view, rule, J = self.view, self.rule, len(self.rule.slope) - 1
+        view, rule, J, E = self.view, self.rule, self.J, self.E
         optimal, beta, mu = newton(view, rule, sample, label, start, target)
         again = np.flatnonzero(~optimal & rule.normalize)  # otherwise programs find them
         again = again[place(view, rule, sample[again], label[again], start[again]).value <= 0]
@@ -537,9 +610,11 @@ class Search:
         sample, label, beta, mu = sample[optimal], label[optimal], beta[optimal], mu[optimal]
         at = place(view, rule, sample, label, beta, None if target is None else target[optimal])
         self._keep(sample, label, beta, np.ones(len(sample), dtype=bool))
-        lam = np.zeros((len(sample), J, rule.own.shape[2]))
-        rows, sides = np.arange(len(sample))[:, None], np.arange(J)
-        lam[rows, sides, at.other[:, :J]] = mu[:, None] * at.weight[:, :J] / at.sums[:, :J]
+        V = 2 * E - J
+        lam = np.zeros((len(sample), V, rule.own.shape[2]))
+        rows, price = np.arange(len(sample))[:, None], mu[:, None] * at.weight[:, :E] / at.sums[:, :E]
+        lam[rows, np.arange(E), at.other[:, :E]] = np.maximum(price, 0.0)
+        lam[rows, np.arange(E, V), at.own[:, J:E]] = np.maximum(-price[:, J:], 0.0)
         for k, length in enumerate(np.abs(beta).sum(axis=1)):
             key = int(sample[k]), int(label[k]), tuple(at.own[k, :J].tolist())
             known = self.known.get(key)
@@ -548,91 +623,48 @@ class Search:
 
     # Nodes
 
-    def _roots(self) -> None:
-        J = len(self.rule.slope) - 1
-        third = np.repeat([[-1.0], [1.0]], self.rule.slope.shape[1] - J, axis=1)
-        for label in self.labels.tolist():
-            many = self.rule.pairs.counts[self.rule.first[label, :J], self.rule.second[label, :J]]
-            few = np.prod(many) <= FEW_TARGETS
-            ranges = [range(m) if few else (0,) if m == 1 else (-1,) for m in many.tolist()]
-            for target in product(*ranges):
-                for i in np.flatnonzero(self.value > 0).tolist():
-                    box = np.full(J, -1.0), np.ones(J), third
-                    self.nodes.append(Node(i, label, 0.0, np.array(target), *box))
-
-    def _budget(self, label: Ints, low: Floats, high: Floats, third: Floats) -> Budget:
-        """Return the room for the levels of nodes.
-
-        Normalised, sum_k p_k / p_i = (1 + sum_j t_j) sum_k t_k / (1 + r_k t_k) <= kappa, with t = e_ik and
-        r_k = 1 + the odds of third classes over k: a product of two sums that are at least linear in a box.
-        """
-        rule, J = self.rule, len(self.rule.slope) - 1
-        a, b, cost = rule.a[label], rule.shift[label, :J], np.ones_like(low)
-        total = np.full(len(low), np.exp(rule.log_kappa))
-        tells = a > 0
-        if rule.normalize:
-            least, most = (np.exp(np.clip(b - a * part, -LARGEST, LARGEST)) for part in (high, low))
-            r = 1 + self._third_odds(label, third)[0]
-            X, g = 1 + least.sum(axis=1), (least / (1 + r * least)).sum(axis=1)
-            cost = X[:, None] / ((1 + r * least) * (1 + r * most)) + g[:, None]
-            total = total - X * g + (cost * least).sum(axis=1)
-        spent = np.where(tells, 0.0, cost * np.exp(np.minimum(b, LARGEST))).sum(axis=1)
-        return Budget(np.where(tells, a, 1.0), b, cost * tells, total - spent)
-
-    def _third_odds(self, label: Ints, third: Floats) -> tuple[Floats, Floats]:
-        """Return the most that sum_j e_kj over third classes j can be, per rival k (N, J), and by score.
-
-        The latter is (2, 2, N, T): of both orders of a pair, at the end of the box and in its middle.
-        """
-        rule, J = self.rule, len(self.rule.slope) - 1
-        ends = rule.slope[label, J:, None] * third.transpose(0, 2, 1) + rule.shift[label, J:, None]
-        middle = ends.mean(axis=2)
-        exponents = np.array([[ends.max(axis=2), middle], [-ends.min(axis=2), -middle]])
-        each, odds = np.exp(np.clip(exponents, -LARGEST, LARGEST)), np.zeros((len(label), J))
-        for k, (most, _) in zip(self._thirds(label), each, strict=True):
-            np.add.at(odds, (np.arange(len(label))[:, None], k), most)
-        return odds, each
-
-    def _thirds(self, label: Ints) -> tuple[Ints, Ints]:
-        """Return the places (N, T) among the rivals of the two classes of each pair of other classes."""
-        J = len(self.rule.slope) - 1
-        first, second = self.rule.first[label, J:], self.rule.second[label, J:]
-        return first - (first > label[:, None]), second - (second > label[:, None])
+    def _key(self, node: Node) -> tuple[int, int, tuple[int, ...]]:
+        """Return what Newton's method knows a node by."""
+        return node.sample, node.label, tuple(node.target[: self.J].tolist())
 
     def _boxes(self, nodes: list[Node]) -> Boxes:
-        """Return nodes as arrays, their boxes narrowed to the scores within the radius and to the budget."""
+        """Return nodes as arrays, their boxes narrowed to the scores within the radius that are enough."""
         sample, label, bound, target, low, high = (
             np.array(part) for part in list(zip(*nodes, strict=True))[:6]
         )
-        J = low.shape[1]
-        c = compare(self.view, self.rule, sample, label, self.radius[sample])
-        worst, best = (_of_side(part[:, :J], target) for part in (c.worst, c.best))
-        low, high = np.maximum(low, np.minimum(worst, high)), np.minimum(high, best)
-        third = np.array([node.third for node in nodes])
-        third[:, 0] = np.maximum(third[:, 0], _of_side(c.worst[:, J:], None))
-        third[:, 1] = np.minimum(third[:, 1], _of_side(c.best[:, J:], None))
-        nowhere = (third[:, 0] > third[:, 1] + NARROW).any(axis=1)
-        budget = self._budget(label, low, np.maximum(low, high), third)
-        low, high = budget.narrowed(low, high, not self.rule.normalize)
-        bend = self.view.bend[self.rule.metric[label, :J]]
-        each = alone(c, low, bend, self.view.ways[sample]).max(axis=3)
+        E, J, V = low.shape[1], self.J, target.shape[1]
+        c = compare(self.view, self.sides, sample, label, self.radius[sample])
+        worst, best = _of_side(c.worst, target), _of_side(c.best, target)
+        low[:, J:] = np.maximum(low[:, J:], np.maximum(worst[:, J:E], -best[:, E:]))
+        high[:, J:] = np.minimum(high[:, J:], np.minimum(best[:, J:E], -worst[:, E:]))
+        nowhere = (low > high + NARROW).any(axis=1)
+        low[:, :J] = np.maximum(low[:, :J], np.minimum(worst[:, :J], high[:, :J]))
+        high[:, :J] = np.minimum(high[:, :J], best[:, :J])
+        low, high, empty = narrowed(self.rule, label, low, np.maximum(low, high))
+        bend = self.view.bend[self.sides.metric[label]]
+        each = alone(c, both_ways(low, high, V)[0], bend, self.view.ways[sample]).max(axis=3)
         undecided = np.where(target >= 0, _at(each, target), each.min(axis=2))
         bound = np.maximum(bound, undecided.max(axis=1))
-        bound = np.where((low > high + NARROW).any(axis=1) | nowhere, np.inf, bound)
+        bound = np.where(nowhere | empty, np.inf, bound)
         if J > 1:  # then the levels are narrowed by what is within the radius
             bound = np.minimum(bound, self.radius[sample])
-        return Boxes(sample, label, target, low, np.maximum(low, high), bound, third, budget, c)
+        return Boxes(sample, label, target, low, high, bound, c)
 
     def _round(self) -> bool:
         """Look at the most promising nodes of all samples; False if there are none."""
         nodes, rest, many = [], [], np.zeros(len(self.value), dtype=int)
         limit = np.where(self.value < np.inf, self.effort, min(self.effort, PATIENCE))
         radius = self.radius
-        for node in sorted(self.nodes, key=lambda node: node.promise):
+        key = attrgetter("promise" if len(self.view.s) else "bound")
+        for node in sorted(self.nodes, key=key):
             i = node.sample
             if node.bound >= radius[i]:
                 self.closed[i] = min(self.closed[i], node.bound)
-            elif node.fresh or self._has_new_proof(node) or (self.spent[i] < limit[i] and many[i] < WIDTH):
+            elif (
+                node.fresh
+                or self._new_proof(node) is not None
+                or (self.spent[i] < limit[i] and many[i] < WIDTH)
+            ):
                 nodes.append(node)
                 many[i] += 1
             else:
@@ -644,198 +676,181 @@ class Search:
         radius = radius[boxes.sample]
         over = boxes.bound >= radius
         np.minimum.at(self.closed, boxes.sample[over], boxes.bound[over])
-        for k in np.flatnonzero(~over):
-            if (nodes[k].target < 0).any():
-                self.nodes += _by_target(nodes[k]._replace(bound=boxes.bound[k]), self.rule)
-        keep = np.flatnonzero(~over & (boxes.target >= 0).all(axis=1))
+        is_open = (boxes.target[:, : self.J] < 0).any(axis=1)
+        for k in np.flatnonzero(~over & is_open):
+            node = nodes[k]._replace(bound=boxes.bound[k])
+            self.nodes += self._by_target(node, int((node.target < 0).argmax()))
+        keep = np.flatnonzero(~over & ~is_open)
         if not len(keep):
             return True
         boxes, nodes = take(boxes, keep), [nodes[k] for k in keep]
         rows = chosen(boxes.comparisons, boxes.target)
         proofs = self._proofs(boxes, rows, nodes)
-        self.nodes += self._uncovered(boxes, rows, proofs, nodes)
+        children = self._uncovered(boxes, rows, proofs, nodes)
+        self.nodes += self._bounded(children)
         return True
 
-    def _has_new_proof(self, node: Node) -> bool:
-        """Return whether Newton's method may prove something of a node that was not tried yet."""
-        return node.key not in self.known or self.known[node.key] is not node.tried
+    def _by_target(self, node: Node, side: int) -> list[Node]:
+        """Divide a node by the prototypes of a side."""
+        children = []
+        for p in range(self.sides.many[node.label, side]):
+            target = node.target.copy()
+            target[side] = p
+            children.append(node._replace(target=target))
+        return children
+
+    def _new_proof(self, node: Node) -> Proof | None:
+        """Return what Newton's method proves of the targets of a node, if it was not tried yet."""
+        known = self.known.get(self._key(node))
+        return None if known is node.tried else known
 
     def _proofs(self, boxes: Boxes, rows: Comparisons, nodes: list[Node]) -> list[Proof]:
         """Return a proof for each node that was not tried on it yet; keep the answers on the way."""
-        new = np.array([k for k, node in enumerate(nodes) if node.key not in self.known], dtype=int)
+        new = np.array([k for k, node in enumerate(nodes) if self._key(node) not in self.known], dtype=int)
         if len(new):
-            self._settle(boxes.sample[new], boxes.label[new], boxes.target[new])
+            self._settle(boxes.sample[new], boxes.label[new], boxes.target[new, : self.J])
         proofs, solved = [], []
         for k, node in enumerate(nodes):
-            proof = node.proof if node.fresh else self.known[node.key]
-            if node.fresh is False:
-                nodes[k] = node._replace(tried=proof)
-            if proof is None or (not node.fresh and proof is node.tried):
+            proof = node.proof if node.fresh else self._new_proof(node)
+            if proof is None:
                 self.spent[node.sample] += 1
                 proof, works = self._program(boxes, rows, k, node.proof)
                 solved += [k] if works else []
+            elif not node.fresh:
+                nodes[k] = node._replace(tried=proof)
             proofs.append(proof)
         if solved:
             points = np.array([proofs[k].point for k in solved])
             sample, label = boxes.sample[solved], boxes.label[solved]
             good = place(self.view, self.rule, sample, label, points).value <= 0
             near = np.abs(points).sum(axis=1) < self.value[sample]
-            near |= np.array([self.known[nodes[k].key] is None for k in solved])
+            near |= np.array([self.known[self._key(nodes[k])] is None for k in solved])
             self._keep(sample, label, points, good)
-            self._newton(sample[near], label[near], points[near], boxes.target[solved][near])
+            self._newton(sample[near], label[near], points[near], boxes.target[solved][near, : self.J])
         return proofs
 
     def _program(self, boxes: Boxes, rows: Comparisons, k: int, known: Proof | None) -> tuple[Proof, bool]:
-        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0.
-
-        It is halfway between equal parts of the room of the box, and where a known proof is weakest.
-        """
-        view, rule, i, label = self.view, self.rule, int(boxes.sample[k]), int(boxes.label[k])
-        low, high, budget, mine = boxes.low[[k]], boxes.high[[k]], take(boxes.budget, [k]), take(rows, k)
-        metric = rule.metric[label, : low.shape[1]]
-        most, fewest = budget.shares(low), budget.shares(high)
-        spare = max(float(budget.total[0] - fewest.sum()), 0.0) * (1 - 1e-9)
-        wanted = [most - fewest]
-        if known is not None:
-            S = mine.S + mine.sum_slope @ known.point
-            S += 2 * np.einsum("d,jde,e->j", known.point, view.G[metric], known.point)[:, None]
-            weakest = budget.least((known.rows * S).sum(axis=1)[None], low, high)[1]
-            wanted.append(budget.shares(weakest) - fewest)
-        parts = [part * min(1.0, spare / max(part.sum(), 1e-300)) for part in wanted]
-        level = np.clip(budget.levels(fewest + sum(parts) / len(parts)), low, high)
-        level = np.maximum(np.where(budget.cost > 0, level, low)[0], 0.0)
-        side, other = (index.ravel() for index in np.indices(mine.S.shape))
-        l, own, rival = (
-            level[side],
-            rule.own[label, side, boxes.target[k, side]],
-            rule.other[label, side, other],
-        )
+        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0."""
+        view, rule, i, J = self.view, self.rule, int(boxes.sample[k]), self.J
+        label, low, high, mine = boxes.label[[k]], boxes.low[[k]], boxes.high[[k]], take(rows, k)
+        metric = self.sides.metric[label[0]]
+        level = just_enough(rule, label, low, high)
+        if known is not None:  # halfway to where it is weakest
+            at = place(view, rule, boxes.sample[[k]], label, known.point[None], boxes.target[[k], :J])
+            v = np.append(known.rows.sum(axis=1)[None, :J] * at.sums[:, :J], 0 * low[:, J:], axis=1)
+            level = 0.5 * (level + cheapest(rule, label, v, low, high))
+        asks = both_ways(low, high, len(metric))[0][0]
+        asks[:J] = np.maximum(level[0, :J], 0.0)
+        use = (boxes.target[k] >= 0) & ((asks > 0) | (np.arange(len(asks)) < J))
+        side, other = np.nonzero(np.repeat(use[:, None], mine.S.shape[1], axis=1))
+        l = asks[side]
+        own = self.sides.own[label[0], side, boxes.target[k, side]]
+        rival = self.sides.other[label[0], side, other]
         A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
-        q = np.concatenate(
-            [(mine.lead_slope - level[:, None, None] * mine.sum_slope)[side, other], view.c[i]]
-        )
-        g = np.concatenate([(level[:, None] * mine.S - mine.D).ravel(), view.g[i]])
-        size = np.concatenate([mine.S.ravel(), view.size[i]])
+        q = np.concatenate([(mine.lead_slope - asks[:, None, None] * mine.sum_slope)[side, other], view.c[i]])
+        g = np.concatenate([(asks[:, None] * mine.S - mine.D)[side, other], view.g[i]])
+        size = np.concatenate([mine.S[side, other], view.size[i]])
         program = Program(
             [view.factors[j] for j in (*metric[side], *view.metric)],
             [*A, *(centre[i] for centre in view.centres)], q, np.abs(q),
             np.concatenate([2 * l, view.s]), g, size, view.margin * size, view.lo[i], view.hi[i],
         )  # fmt: skip
         solved, beta, lam = projected(program, self.beta[i])
-        return Proof(lam[: len(side)].reshape(mine.S.shape), lam[len(side) :], beta), solved
+        multipliers = np.zeros(mine.S.shape)
+        multipliers[side, other] = lam[: len(side)]
+        return Proof(multipliers, lam[len(side) :], beta), solved
 
     def _uncovered(
         self, boxes: Boxes, rows: Comparisons, proofs: list[Proof], nodes: list[Node]
     ) -> list[Node]:
         """Return what certificates leave of nodes, in parts along one level; the rest is closed."""
-        view, (sample, label, _, low, high, bound) = self.view, boxes[:6]
-        radius = self.radius[sample]
-        I = inequality(view, self.rule, sample, label, rows, proofs, low, high)
-        high = np.where(boxes.budget.cost > 0, high, low)
-        whole = covers(self.view, sample, I, boxes.budget, radius, low, high)
+        view, rule, (sample, label, target, low, high, bound) = self.view, self.rule, boxes[:6]
+        radius, E, J = self.radius[sample], low.shape[1], self.J
+        I = inequality(view, self.sides, sample, label, target, rows, proofs, low, high)
+        high[:, :J] = np.where(rule.a[label] > 0, high[:, :J], low[:, :J])
+        whole = covers(view, rule, sample, label, I, radius, low, high)
+        points = np.array([proof.point for proof in proofs])
+        at = place(view, rule, sample, label, points, target[:, :J])
+        centre = np.clip(at.scores[:, :E], low, high)
+        missed = np.append(at.scores[:, J:E] < low[:, J:], at.scores[:, J:E] > high[:, J:], axis=1)
+        missed &= target[:, J:] < 0
         # Divide a level around 0, else that which the certificate depends on most.
-        weight = np.where((low < 0) & (high > 1e-6), np.inf, np.abs(I.dtau)) * (high - low > 1e-7)
-        weight *= high - low
+        weight = np.abs(I.dtau) * (high - low)
+        if rule.normalize:
+            lam = np.array([proof.rows for proof in proofs])
+            price = lam.sum(axis=2) * np.append(at.sums[:, :E], at.sums[:, J:E], axis=1)
+            mu = price[:, :J].sum(axis=1) / np.maximum(at.weight[:, :J].sum(axis=1), 1e-300)
+            weight *= RANGE
+            weight += self._lost(label, low, high, centre) * np.maximum(mu, 1e-9)[:, None]
+        weight[:, :J][(low < 0)[:, :J] & (high > 1e-6)[:, :J]] = np.inf
+        weight = np.where(high - low > 1e-7, weight, 0.0)
         side = weight.argmax(axis=1)
         zero = np.isinf(weight.max(axis=1))
         point = weight.max(axis=1) == 0
-        children: list[tuple[Any, Node]] = []
-        scores = self._scores(boxes, proofs)
-        if self.rule.normalize:
-            children = self._by_third(boxes, nodes, proofs, scores, np.flatnonzero(~whole))
-            whole[[k for k, _ in children]] = True
         np.minimum.at(self.closed, sample, np.where(point & ~whole, bound, np.maximum(bound, radius)))
+        children: list[Node] = []
         n = np.flatnonzero(~whole & ~point)
         if not len(n):
-            return [child for _, child in children]
+            return children
         j, lo, hi = side[n], low[n, side[n]], high[n, side[n]]
-        mid = np.clip(scores[n, j], lo, hi)
+        mid = centre[n, j]
         grid = np.concatenate([mid - (mid - lo) * PARTS[:0:-1, None], mid + (hi - mid) * PARTS[:, None]]).T
         B = grid.shape[1] - 1
-        m, at = np.repeat(n, B), (np.arange(B * len(n)), np.repeat(j, B))
-        box_low, box_high, budget = low[m], high[m], take(boxes.budget, m)
-        box_low[at], box_high[at] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
-        if self.rule.normalize:  # then it is the tighter, the smaller the box
-            budget = self._budget(label[m], box_low, box_high, boxes.third[m])
-        box_low, box_high = budget.narrowed(box_low, box_high, not self.rule.normalize)
-        box_high = np.maximum(box_low, box_high)
-        part = take(I, m)
-        part = balanced(view, sample[m], part, radius[m], 0.5 * (box_low + box_high), at[1])
-        holds = covers(view, sample[m], part, budget, radius[m], box_low, box_high)
+        m, row = np.repeat(n, B), np.arange(B * len(n))
+        box_low, box_high, at_j = low[m], high[m], (row, np.repeat(j, B))
+        box_low[at_j], box_high[at_j] = grid[:, :-1].ravel(), grid[:, 1:].ravel()
+        box_low, box_high, empty = narrowed(rule, label[m], box_low, box_high)
+        part = balanced(view, sample[m], take(I, m), radius[m], 0.5 * (box_low + box_high), at_j[1])
+        holds = covers(view, rule, sample[m], label[m], part, radius[m], box_low, box_high) | empty
         for r, (k, held) in enumerate(zip(n, holds.reshape(len(n), B), strict=True)):
-            fresh = bool(np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]))
-            if not fresh:
-                split = (
-                    0.0
-                    if zero[k]
-                    else float(np.clip(mid[r], 0.8 * lo[r] + 0.2 * hi[r], 0.2 * lo[r] + 0.8 * hi[r]))
-                )
-                ends = [(lo[r], split), (split, hi[r])]
-            else:
+            node = nodes[k]._replace(bound=bound[k], low=low[k], high=high[k], proof=proofs[k], fresh=True)
+            if np.diff(grid[r])[held].sum() >= 0.2 * (hi[r] - lo[r]):
                 edges = np.flatnonzero(np.diff(np.concatenate([[True], held, [True]]).astype(int)))
                 ends = [(grid[r, a], grid[r, b]) for a, b in edges.reshape(-1, 2)]
+            else:
+                if missed[k].any():
+                    children += self._by_target(node._replace(fresh=False), J + int(missed[k].argmax()))
+                    continue
+                split = float(np.clip(mid[r], 0.8 * lo[r] + 0.2 * hi[r], 0.2 * lo[r] + 0.8 * hi[r]))
+                if zero[k] or lo[r] < 0 < hi[r]:
+                    split = 0.0
+                ends = [(lo[r], split), (split, hi[r])]
+                node = node._replace(fresh=False)
             for ends_of in ends:
                 lows, highs = low[k].copy(), high[k].copy()
                 lows[j[r]], highs[j[r]] = ends_of
-                child = nodes[k]._replace(bound=bound[k], low=lows, high=highs, proof=proofs[k], fresh=fresh)
-                children.append((k, child))
-        return [child for _, child in children]
-
-    def _scores(self, boxes: Boxes, proofs: list[Proof]) -> Floats:
-        """Return the scores of the targets where proofs have their points, (N, E)."""
-        points = np.array([proof.point for proof in proofs])
-        return place(self.view, self.rule, boxes.sample, boxes.label, points, boxes.target).scores
-
-    def _by_third(
-        self, boxes: Boxes, nodes: list[Node], proofs: list[Proof], scores: Floats, n: Ints
-    ) -> list[tuple[Any, Node]]:
-        """Divide nodes n by the score between other classes by which their budget is loosest, if it is."""
-        J, rows = boxes.low.shape[1], np.arange(len(boxes.low))[:, None]
-        levels = np.clip(scores[:, :J], boxes.low, boxes.high)
-        t = boxes.budget._replace(cost=np.ones_like(levels)).shares(levels)
-        odds, each = self._third_odds(boxes.label, boxes.third)
-        doubt = t / (1 + (1 + odds) * t)
-        loss = sum(
-            doubt[rows, k] ** 2 * (most - middle)
-            for k, (most, middle) in zip(self._thirds(boxes.label), each, strict=True)
-        ) / doubt.sum(axis=1, keepdims=True)
-        children = []
-        for k in n:
-            j, i = int(loss[k].argmax()), nodes[k].sample
-            if loss[k, j] <= LOOSE * self.gap or self.divided[i] >= DIVISIONS * self.effort:
-                continue
-            self.divided[i] += 1
-            low, high = boxes.third[k, :, j]
-            split = float(np.clip(scores[k, J + j], 0.8 * low + 0.2 * high, 0.2 * low + 0.8 * high))
-            for side, end in ((1, split), (0, split)):
-                third = boxes.third[k].copy()
-                third[side, j] = end
-                box = {"low": boxes.low[k], "high": boxes.high[k], "third": third, "bound": boxes.bound[k]}
-                children.append((k, nodes[k]._replace(proof=proofs[k], fresh=True, **box)))
+                children.append(node._replace(low=lows, high=highs))
         return children
 
-    def _bounded(self) -> None:
-        """Close the nodes that are left, by the largest radius that one of their certificates covers."""
-        for node in self.nodes:
-            if node.proof is None or self.value[node.sample] == np.inf:
-                self.closed[node.sample] = min(self.closed[node.sample], node.bound)
-        left = [node for node in self.nodes if self.value[node.sample] < np.inf]
-        pairs = [(node, node.proof) for node in left if node.proof is not None]
-        if not pairs:
-            return
-        boxes = self._boxes([node for node, _ in pairs])
-        rows = chosen(boxes.comparisons, boxes.target)
-        sample, label, _, low, high, bound = boxes[:6]
-        high = np.where(boxes.budget.cost > 0, high, low)
-        for proofs in ([node.tried or proof for node, proof in pairs], [proof for _, proof in pairs]):
-            I = inequality(self.view, self.rule, sample, label, rows, proofs, low, high)
-            proven, step = np.zeros(len(pairs)), self.radius[sample]
-            for _ in range(12):  # bisection
-                step = 0.5 * step
-                holds = covers(self.view, sample, I, boxes.budget, proven + step, low, high)
-                proven += np.where(holds, step, 0.0)
-            bound = np.maximum(bound, proven)
-        np.minimum.at(self.closed, sample, bound)
+    def _lost(self, label: Ints, low: Floats, high: Floats, at: Floats) -> Floats:
+        """Return by how much planes below F are too low for the width of each side, (N, E)."""
+        value = plane(self.rule, label, low, high, at)[0]
+        lost = np.zeros_like(low)
+        for j in range(low.shape[1]):
+            ends = low.copy(), high.copy()
+            for end in ends:
+                end[:, j] = at[:, j]
+            lost[:, j] = plane(self.rule, label, *ends, at)[0] - value
+        return lost
+
+    def _bounded(self, nodes: list[Node]) -> list[Node]:
+        """Give nodes of samples that take long the largest radius that their proofs cover as a bound."""
+        late = [k for k, node in enumerate(nodes) if not node.fresh and self.spent[node.sample] > WIDTH]
+        late = [k for k in late if self.value[nodes[k].sample] < np.inf]
+        if not late:
+            return nodes
+        boxes = self._boxes([nodes[k] for k in late])
+        sample, label, target, low, high, bound = boxes[:6]
+        proofs, rows = [nodes[k].proof for k in late], chosen(boxes.comparisons, target)
+        I = inequality(self.view, self.sides, sample, label, target, rows, proofs, low, high)
+        proven, step = np.zeros(len(late)), self.radius[sample]
+        for _ in range(10):  # bisection
+            step = 0.5 * step
+            holds = covers(self.view, self.rule, sample, label, I, proven + step, low, high)
+            proven += np.where(holds, step, 0.0)
+        for k, value in zip(late, np.maximum(bound, proven), strict=True):
+            nodes[k] = nodes[k]._replace(bound=value)
+        return nodes
 
 
 def _at(each: Floats, target: Ints) -> Floats:
@@ -843,19 +858,7 @@ def _at(each: Floats, target: Ints) -> Floats:
     return np.take_along_axis(each, np.maximum(target, 0)[..., None], 2)[..., 0]
 
 
-def _of_side(score: Floats, target: Ints | None) -> Floats:
-    """Return a bound (N, J) of each side's score, by bounds (N, J, P, Q) of its comparisons."""
+def _of_side(score: Floats, target: Ints) -> Floats:
+    """Return a bound (N, V) of each side's score, by bounds (N, V, P, Q) of its comparisons."""
     each = score.min(axis=3)
-    return each.max(axis=2) if target is None else np.where(target >= 0, _at(each, target), each.max(axis=2))
-
-
-def _by_target(node: Node, rule: Rule) -> list[Node]:
-    """Divide a node by the prototypes of its first open side."""
-    j = int((node.target < 0).argmax())
-    many = rule.pairs.counts[rule.first[node.label, j], rule.second[node.label, j]]
-    children = []
-    for p in range(many):
-        target = node.target.copy()
-        target[j] = p
-        children.append(node._replace(target=target))
-    return children
+    return np.where(target >= 0, _at(each, target), each.max(axis=2))

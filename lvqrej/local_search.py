@@ -33,7 +33,7 @@ NEARLY, STEPS, PATIENCE = 1e-2, 40, 10
 #: Lengths tried along each feature, relative to the farthest prototype: finer near the sample.
 LADDER = np.linspace(0.0, 1.0, 17)[1:] ** 2
 #: Parts of the way from one of them to the next.
-FINER = np.linspace(0.0, 1.0, 17)[1:]
+FINER = np.linspace(0.0, 1.0, 9)[1:]
 
 
 class Pairs(NamedTuple):
@@ -52,8 +52,8 @@ class Pairs(NamedTuple):
 class Rule(NamedTuple):
     """What each class asks for at a threshold, of E sides: first the J = K - 1 rivals.
 
-    A side is an ordered pair of classes whose score matters, that of the first over the second. If other
-    pairs matter (normalised probabilities; a target that has to be the most probable class), they follow.
+    A side is an ordered pair of classes whose score matters. If other pairs matter (normalised probabilities;
+    a target that has to be the most probable class), they follow. A positive alpha swaps prototypes.
     """
 
     pairs: Pairs
@@ -66,6 +66,7 @@ class Rule(NamedTuple):
     shift: Floats  # (K, E)
     own: Ints  # (K, E, P) prototypes
     other: Ints  # (K, E, P)
+    many: Ints  # (2, K, E) how many of `own` and `other` are not padding
     metric: Ints  # (K, E)
 
     @property
@@ -77,22 +78,19 @@ class Rule(NamedTuple):
 def rule_of(pairs: Pairs, theta: float, normalize: bool, foremost: bool) -> Rule:
     """Return what each class asks for p(i | x) >= theta, 0 < theta < 1."""
     K = len(pairs.alpha)
-    first, second, slope, shift = [], [], [], []
+    sides = []
     for i in range(K):
         rivals = [j for j in range(K) if j != i]
-        others = list(combinations(rivals, 2)) if normalize or foremost else []
-        # A positive alpha swaps the roles of two classes.
-        sides = [(i, j) if pairs.alpha[i, j] <= 0 else (j, i) for j in rivals] + others
-        first.append([a for a, _ in sides])
-        second.append([b for _, b in sides])
-        slope.append([-abs(pairs.alpha[i, j]) for j in rivals] + [pairs.alpha[j, k] for j, k in others])
-        shift.append([pairs.beta[i, j] for j in rivals] + [pairs.beta[j, k] for j, k in others])
-    a, b = np.array(first), np.array(second)
-    own = pairs.own[a, b]
-    return Rule(
-        pairs, float(np.log1p(-theta) - np.log(theta)), normalize, foremost, a, b, np.array(slope),
-        np.array(shift), own, pairs.own[b, a], pairs.point_metric[own[..., 0]],
-    )  # fmt: skip
+        others = combinations(rivals, 2) if normalize or foremost else ()
+        sides.append([*((i, j) for j in rivals), *others])
+    first, second = np.array(sides).transpose(2, 0, 1)
+    slope, shift = -np.abs(pairs.alpha[first, second]), pairs.beta[first, second]
+    swapped = pairs.alpha[first, second] > 0
+    a, b = np.where(swapped, second, first), np.where(swapped, first, second)
+    own, other, log_kappa = pairs.own[a, b], pairs.own[b, a], float(np.log1p(-theta) - np.log(theta))
+    metric = pairs.point_metric[own[..., 0]]
+    many = np.array([pairs.counts[a, b], pairs.counts[b, a]])
+    return Rule(pairs, log_kappa, normalize, foremost, first, second, slope, shift, own, other, many, metric)
 
 
 class View(NamedTuple):
@@ -125,7 +123,7 @@ class View(NamedTuple):
         image = np.einsum("nd,edf->nef", beta, self.G[self.metric])
         curved = self.s * np.einsum("nef,nf->ne", image, beta)
         values = curved - np.einsum("ned,nd->ne", self.c[sample], beta) + self.g[sample]
-        return np.asarray((values <= 1e-9 * self.size[sample]).all(axis=1))
+        return np.asarray((values <= 1e-10 * self.size[sample]).all(axis=1))
 
 
 def view_of(
@@ -167,8 +165,6 @@ def view_of(
 def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, Floats, Floats]:
     """Return F(s), its gradient (N, E) and Hessian (N, E, E) in the scores, up to an order of derivatives.
 
-    F <= 0 where a class is accepted.
-
     F = log(sum_j e_ij / kappa). Normalised it is log(sum_j p_j / (kappa p_i)); what has to be the most
     probable class asks for log(p_j / p_i) <= 0 as well, and the largest of these counts.
     """
@@ -176,7 +172,7 @@ def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, 
     t = np.clip(slope * s + rule.shift[label], -LARGEST, LARGEST)
     N, E, K = *t.shape, len(rule.slope)
     J, rows = K - 1, np.arange(N)
-    value, share = _log_sum(t[:, :J])
+    value, share = log_sum(t[:, :J])
     value -= rule.log_kappa
     if E == J:
         gradient = share * slope
@@ -184,17 +180,13 @@ def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, 
             return value, gradient, np.empty(0)
         return value, gradient, _diagonal(gradient * slope) - gradient[:, :, None] * gradient[:, None]
     own, other = rule.first[label], rule.second[label]
-    other[:, :J] += own[:, :J] - label[:, None]  # of a rival, whichever of the two comes first
-    own[:, :J] = label[:, None]
-    T = np.zeros((N, K, K))
-    T[rows[:, None], own, other], T[rows[:, None], other, own] = t, -t
-    log_p, pi = _log_sum(T)
+    log_p, pi = log_sum(of_classes(rule, label, t, -t))
     log_p = -log_p
     rivals = log_p.copy()
     rivals[rows, label] = -np.inf
     omega = np.zeros((N, K))
     if rule.normalize:
-        value, omega = _log_sum(rivals)
+        value, omega = log_sum(rivals)
         value += -log_p[rows, label] - rule.log_kappa
     lead = rivals.max(axis=1) - log_p[rows, label]
     ahead = rule.foremost & (lead > value)
@@ -220,7 +212,15 @@ def excess(rule: Rule, label: Ints, s: Floats, order: int = 2) -> tuple[Floats, 
     return value, gradient * slope, hessian * slope[:, :, None] * slope[:, None]
 
 
-def _log_sum(t: Floats) -> tuple[Floats, Floats]:
+def of_classes(rule: Rule, label: Ints, t: Floats, reverse: Floats) -> Floats:
+    """Return values (N, E) of the sides as matrices (N, K, K) of classes, `reverse` in the other order."""
+    rows, K = np.arange(len(label))[:, None], len(rule.slope)
+    first, second, result = rule.first[label], rule.second[label], np.zeros((len(label), K, K))
+    result[rows, first, second], result[rows, second, first] = t, reverse
+    return result
+
+
+def log_sum(t: Floats) -> tuple[Floats, Floats]:
     """Return log sum exp(t) over the last axis, and the share of each term."""
     e = np.exp(t)
     total = e @ np.ones(t.shape[-1])
@@ -287,21 +287,13 @@ def place(
 
 # Answers
 
-#: Linear programs that shorten a change.
-SHORTER = 25
-
 
 def along_features(
     view: View, rule: Rule, sample: Ints, label: Ints, base: Floats, target: Ints | None = None
 ) -> tuple[Floats, Floats]:
     """Change one more feature: by the shortest step on a ladder of lengths that is enough, else the best one.
 
-    Returns
-    -------
-    value : ndarray of shape (N,)
-        F after the step.
-    beta : ndarray of shape (N, d)
-        The change and the step.
+    Returns F after the step, and the change with it.
     """
     (N, d), metric, n = base.shape, rule.pairs.point_metric, np.arange(len(base))
     image = np.matmul(base[:, None, None], view.G)[:, :, 0]
@@ -354,7 +346,7 @@ def shortened(
     has few changed features; what F misses there is asked for in addition.
     """
     trust = 0.5 * np.abs(beta).max(axis=1)
-    for _ in range(SHORTER):
+    for _ in range(25):
         at = place(view, rule, sample, label, beta, target)
         low = np.maximum(view.lo[sample], beta - trust[:, None])
         high = np.minimum(view.hi[sample], beta + trust[:, None])
@@ -386,13 +378,7 @@ def newton(
 ) -> tuple[Mask, Floats, Floats]:
     """Solve sign_k + mu dF/dbeta_k = 0 over the features that move, and F = 0, all problems in lock-step.
 
-    Returns
-    -------
-    optimal : ndarray of bool of shape (N,)
-        Whether all optimality conditions are met.
-    beta : ndarray of shape (N, d)
-    mu : ndarray of shape (N,)
-        The multiplier of F <= 0.
+    Returns whether all optimality conditions are met, beta and mu, the multiplier of F <= 0.
     """
     N, d = start.shape
     beta, sign, lo, hi = start.copy(), np.sign(start), view.lo[sample], view.hi[sample]

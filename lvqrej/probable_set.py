@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 #: The relative gap aimed at, and the number of programs after which a sample is left with the gap it has.
-GAP, EFFORT = 1e-3, 80
+GAP, EFFORT = 1e-3, 70
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
 #: Multiples of a change that the option is asked about: F is zero there up to rounding.

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from companion.baselines import nearest_accepted
@@ -182,6 +184,97 @@ def test_batches_processes_and_single_samples_agree(fitted):
     alone = [explain(option, theta, x).distance for x in rejected]
     assert together.distances.tolist() == alone
     assert explain(option, theta, rejected, n_jobs=2).distances.tolist() == alone
+
+
+# Normalised probabilities of three classes
+
+
+def many_starts(option, theta, x, X):
+    """The nearest accepted point by SLSQP from accepted samples, and by looking along each feature."""
+    d, best = len(x), np.inf
+
+    def nearer(points):
+        accepted = option.accepts(points, theta)
+        return min(best, np.where(accepted, np.abs(points - x).sum(axis=1), np.inf).min())
+
+    for step in np.eye(d):
+        best = nearer(x + np.linspace(-6, 6, 1201)[:, None] * step)
+    accepted = X[option.accepts(X, theta)]
+    order = np.abs(accepted - x).sum(axis=1).argsort()
+    for z in accepted[[*order[:4], *order[:: max(1, len(order) // 3)]]]:
+        way = np.linspace(0, 1, 101)[:, None] * (z - x)
+        first = way[option.accepts(x + way, theta).argmax()]
+        label = option.probabilities((x + first)[None])[0].argmax()
+        found = minimize(
+            np.sum,
+            np.concatenate([np.maximum(first, 0), np.maximum(-first, 0)]),
+            jac=lambda u: np.ones(len(u)),
+            constraints={
+                "type": "ineq",
+                "fun": lambda u, c=label: np.log(
+                    option.probabilities((x + u[:d] - u[d:])[None])[0, c] / theta
+                ),
+            },
+            bounds=[(0, None)] * (2 * d),
+            method="SLSQP",
+        )
+        best = nearer(x + np.linspace(1, 1.01, 101)[:, None] * (found.x[:d] - found.x[d:]))
+    return best
+
+
+@pytest.fixture(scope="module", params=[("wine", 1), ("wine", 2), ("iris", 1), ("iris", 2)], ids=str)
+def normalised(request):
+    name, prototypes = request.param
+    X, y = {"wine": load_wine, "iris": load_iris}[name](return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    return ProbabilisticCertainty(GMLVQ(prototypes_per_class=prototypes), normalize=True).fit(X, y), X
+
+
+@pytest.mark.parametrize("quantile", [0.4, 0.9])
+def test_normalised_answers_are_as_near_as_those_of_many_starts_and_nearly_proven(normalised, quantile):
+    option, X = normalised
+    theta = float(np.quantile(option.certainty(X), quantile))
+    rejected = X[~option.accepts(X, theta)]
+    rejected = rejected[:: len(rejected) // 5][:5]
+    found = explain(option, theta, rejected)
+    assert option.accepts(found.counterfactuals, theta).all()
+    assert np.median(found.gaps) <= 0.05
+    for x, distance, bound in zip(rejected, found.distances, found.lower_bounds, strict=True):
+        other = many_starts(option, theta, x, X)
+        assert distance <= 1.01 * other
+        assert bound <= other * (1 + 1e-9)
+
+
+def test_every_reject_of_a_pipeline_has_a_normalised_answer():
+    X, y = load_wine(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), GMLVQ(max_iter=60))
+    option = ProbabilisticCertainty(pipeline, cv=3, normalize=True).fit(X, y)
+    theta, weights = float(np.quantile(option.certainty(X), 0.9)), 1 / X.std(axis=0)
+    accepted = option.accepts(X, theta)
+    rejected = X[~accepted][::16]
+    found = explain(option, theta, rejected, weights=weights)
+    nearest = (np.abs(rejected[:, None] - X[accepted]) * weights).sum(axis=2).min(axis=1)
+    assert option.accepts(found.counterfactuals, theta).all()
+    assert (found.distances <= nearest).all()
+    assert np.median(found.gaps) <= 0.05
+
+
+@modest
+@given(seeds, st.booleans())
+def test_normalised_random_models_are_answered_and_never_bounded_too_high(seed, tells):
+    """Also if one pair tells nothing: then the score of the two matters to no one."""
+    rng = np.random.default_rng(seed)
+    option = random_option(rng, 3, normalize=True)
+    if not tells:
+        i, j = rng.choice(3, 2, replace=False)
+        option.alpha_[i, j] = option.alpha_[j, i] = 0.0
+    coarse = grid[::7]
+    theta = float(np.quantile(option.certainty(coarse), rng.uniform(0.3, 0.99)))
+    x = 1.5 * rng.normal(size=2)
+    nearest = on_the_grid(option, theta, x, np.ones(2))
+    found = explain(option, theta, x)
+    assert option.accepts(found.counterfactual[None], theta)[0]
+    assert found.lower_bound <= min(found.distance, nearest * (1 + 1e-9) + 1e-12)
 
 
 # Two classes
