@@ -19,6 +19,7 @@ from lvqrej.cells import (
     Ball,
     Cells,
     HalfSpace,
+    Margin,
     Nearest,
     corners,
     padded,
@@ -97,7 +98,7 @@ class ProbableSet:
         ]
 
     def nearest(
-        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
+        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin = 0.0
     ) -> Nearest:
         """Find the nearest accepted points with lower <= x <= upper, in weighted l1; see `AcceptedSet`."""
         n, d = X.shape
@@ -120,12 +121,19 @@ class ProbableSet:
             parts.append(replace(self, labels=(c,), targeted=True, pieces=pieces))
         return parts
 
-    def _searched(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float) -> Nearest:
-        """Find the nearest points of a set whose pieces hold for all labels."""
+    def _searched(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin) -> Nearest:
+        """Find the nearest points of a set whose pieces hold for all labels.
+
+        Of margins by sample it is asked that the certainty exceeds theta by what scores may lose.
+        """
         theta, K = min(max(self.theta, SMALLEST), 1 - 2.0**-53), len(self.option.classes)
         normalize = bool(self.option.normalize) and K > 2
         labels = np.array(self.labels if self.theta < 1 else (), dtype=np.int64)
-        view = view_of(self.pairs, X, weights, lower, upper, [piece for piece, _ in self.pieces], margin)
+        by_sample = isinstance(margin, np.ndarray)
+        pieces, least = [piece for piece, _ in self.pieces], float(np.min(margin)) if not by_sample else 0.0
+        view = view_of(self.pairs, X, weights, lower, upper, pieces, least)
+        steepest = 4 * theta * (1 - theta) * np.abs(self.pairs.alpha).max()
+        above = self.theta + (steepest * np.asarray(margin) if by_sample else np.zeros(len(X)))
         start = None
         if normalize:  # what is accepted without normalisation is accepted with it
             start = Search(view, rule_of(self.pairs, theta, False, False), labels, self.gap, self.effort // 5)
@@ -138,10 +146,10 @@ class ProbableSet:
             if not len(left):
                 break
             points = np.clip(X[left] + scale * changes[left], lower[left], upper[left])
-            good = self._accepts(points)
+            good = self._accepts(points) & (self.option.certainty(points) >= above[left])
             found[left[good]], changes[left[good]] = True, (points - X[left])[good]
             left = left[~good]
-        found[left] = True  # of which the option may still think otherwise
+        found[left] = not by_sample  # of which the option may still think otherwise
         changes[~found] = 0.0
         distances = np.where(found, np.abs(changes * weights).sum(axis=1), np.inf)
         paths = np.where(found, np.where(distances > 0, CONE, START), NONE)
