@@ -346,8 +346,9 @@ class View:
         g, margin = self.g[at, rows], self.margin[at, rows]
         vertex = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
         lam, status = vertex.multipliers, vertex.status
-        some = np.flatnonzero((lam > 0).any(axis=0))
-        lam, index, rows = lam[:, some], np.maximum(index[:, some], 0), rows[:, some]
+        few, here = int((lam > 0).sum(axis=1).max()), np.arange(len(i))[:, None]
+        some = np.argsort(-lam, axis=1)[:, :few]  # all that are not 0
+        lam, index, rows = lam[here, some], index[here, some], rows[here, some]
         q, q_size = (np.einsum("nr,nrd->nd", lam, part[index]) for part in (W.Q, W.Q_size))
         tau = (lam * np.where(lam > 0, self.g[at, rows], 0.0)).sum(axis=1)
         extra, size = ((lam * part[at, rows]).sum(axis=1) for part in (self.margin, self.size))
