@@ -58,8 +58,8 @@ class Program(NamedTuple):
         return self.g + self.margin + self.squares(self.images(beta)) - self.q @ beta
 
     def holds(self, beta: Floats) -> bool:
-        """Return whether beta meets all constraints, half their margins being for rounding."""
-        return bool((self.values(beta) <= 0.5 * self.margin).all())
+        """Return whether beta meets all constraints up to rounding, or half their margins."""
+        return bool((self.values(beta) <= np.maximum(0.5 * self.margin, 4 * EPS * self.g_size)).all())
 
     def bound(self, e: list[Floats], lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and any images e give."""

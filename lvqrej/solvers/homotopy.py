@@ -148,7 +148,7 @@ class _Problems:
             t, end = np.where(leaves, back[n, leaver], join), self.mu / self.s
             # f falls to 0 on this segment if the smaller root of f + t h (s t - 2 mu) comes first.
             discriminant = self.mu**2 * h**2 - self.s * h * self.f
-            root = self.f / (self.mu * h + np.sqrt(discriminant))
+            root = np.maximum(self.f / (self.mu * h + np.sqrt(discriminant)), 0.0)
         arrives = (discriminant >= 0) & (root <= np.minimum(t, end))
         ends = ~arrives & (t >= end)
         t = np.where(arrives, root, np.minimum(t, end))

@@ -25,6 +25,8 @@ from lvqrej.solvers.simplex import dual_simplex
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# Changes, certified bounds, whether the changes are in their cells, whether the cells are closed.
+Solved = tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]
 
 #: How an answer was found; searches store the index.
 PATHS = ("accepted", "start", "homotopy", "simplex", "cone", "none")
@@ -111,26 +113,26 @@ class Weighed(NamedTuple):
     length: Floats  # (M, d) column lengths |M_k|
     Q: Floats  # (N, d) normals / w
     Q_size: Floats  # (N, d)
+    near: Ints  # (c,) points of the two distances, 0 for a plain half-space
+    far: Ints  # (c,)
+    metric: Ints  # (c,)
     s: Floats  # (c,)
     ball: Floats  # (c,) B^2 = |A|^2 - s g, the same from everywhere
-    flat: NDArray[np.bool_]  # (c + 1,) which are half-spaces; the last stands for the padding of rows
     flat_cell: NDArray[np.bool_]  # (cells,)
-    metric: Ints  # (c,) of each constraint
 
     @staticmethod
     def of(cells: Constraints, weights: Floats) -> Weighed:
         """Return what the cells are in units of the objective."""
         M, (normals, sizes, _) = cells.metrics / weights, cells.normals
         gram = np.einsum("mkd,mke->mde", M, M)
-        s, near, far = cells.alpha - cells.beta, np.maximum(cells.near, 0), cells.far
-        far = np.where(cells.near < 0, 0, far)
-        metric = cells.point_metric[near]
+        near, far = (np.where(cells.near < 0, 0, part) for part in (cells.near, cells.far))
+        s, metric = cells.alpha - cells.beta, cells.point_metric[near]
         between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
         ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
-        flat: NDArray[np.bool_] = np.concatenate([cells.flat, [True]])
+        flat_cell = np.asarray((cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1))
         return Weighed(
-            weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights, s,
-            ball, flat, np.asarray(flat[cells.rows].all(axis=1)), metric,
+            weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights,
+            near, far, metric, s, ball, flat_cell,
         )  # fmt: skip
 
 
@@ -175,54 +177,42 @@ def _search(view: View, found: Nearest) -> None:
     """Search the cells of all samples of a view, in the order of their bounds; fill in what is found.
 
     The most promising cell comes first, then those that can still win, three times as many at once in each
-    round. A cell that the solvers in lock-step leave open goes back into the queue with the bound they have
-    proven; if its turn comes again, the cone program decides.
+    round. A cell that the solvers in lock-step leave open is tried by the cone program if its turn comes
+    again.
     """
-    bounds = view.cell_bounds()
-    best, proven, rows = found.distances, np.full(len(bounds), np.inf), np.arange(len(bounds))
-    left_open, width = np.zeros(bounds.shape, dtype=bool), 1
-    while True:
-        order = (
-            bounds[rows].argmin(axis=1)[:, None] if width == 1 else bounds[rows].argsort(axis=1)[:, :width]
-        )
+    bounds, best, rows, width = view.cell_bounds(), found.distances, np.arange(len(view.X)), 1
+    tried = np.zeros(bounds.shape, dtype=np.int8)  # by lock-step, by the cone program or closed
+    while len(rows):
+        waiting = np.where(tried[rows] < 2, bounds[rows], np.inf)
+        order = waiting.argmin(axis=1)[:, None] if width == 1 else waiting.argsort(axis=1)[:, :width]
         rows, cell = np.repeat(rows, order.shape[1]), order.ravel()
-        second = left_open[rows, cell]
-        go = bounds[rows, cell] < best[rows] * np.where(second, 1 - _OPTIMAL, 1.0)
-        if second.any():
-            settled = second & ~go  # what is left open of these cells is less than counts
-            np.minimum.at(proven, rows[settled], bounds[rows[settled], cell[settled]])
-        rows, cell, second = rows[go], cell[go], second[go]
+        before = tried[rows, cell]
+        go = (before < 2) & (bounds[rows, cell] < best[rows] * np.where(before, 1 - _OPTIMAL, 1.0))
+        rows, cell, before = rows[go], cell[go], before[go]
         if len(rows) == 0:
             break
-        answer = view.projected(rows, cell, second, best[rows])
-        ended = answer.status != UNRESOLVED
-        left_open[rows, cell] = ~ended
-        bounds[rows, cell] = np.where(ended, np.inf, answer.bound)
-        np.minimum.at(proven, rows[ended], answer.bound[ended])
+        answer = view.projected(rows, cell, before > 0, best[rows])
+        tried[rows, cell] = np.where(answer.closed, 2, before + 1)
+        bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
         distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
         nearer = np.flatnonzero(distance < best[rows])
         nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
-        at = rows[nearer]
-        best[at], found.cells[at], found.paths[at] = distance[nearer], cell[nearer], answer.path[nearer]
+        at, length = rows[nearer], distance[nearer]
+        best[at], found.cells[at] = length, cell[nearer]
+        found.paths[at] = np.where(length > 0, answer.path[nearer], START)
         found.changes[at] = answer.beta[nearer] / view.W.weights
         rows, width = rows if width == 1 else np.unique(rows), 3 * width
-    found.bounds[:] = np.minimum(proven, best)
+    found.bounds[:] = np.minimum(bounds.min(axis=1), best)
 
 
 class Projections(NamedTuple):
-    """Projections of samples onto a cell each; UNRESOLVED may still have a change that is in the cell."""
+    """Projections of samples onto a cell each."""
 
-    status: Ints
     beta: Floats
     bound: Floats  # certified
     path: Ints
     valid: NDArray[np.bool_]  # whether the change is in the cell
-
-    @staticmethod
-    def without_change(n: int, d: int, status: int, path: int) -> Projections:
-        """Return projections that are still to be found, or where nothing has to change."""
-        nothing = np.zeros((n, d)), np.zeros(n), np.full(n, path)
-        return Projections(np.full(n, status), *nothing, np.full(n, status == SOLVED))
+    closed: NDArray[np.bool_]  # whether nothing is left to be found there
 
 
 class View:
@@ -231,37 +221,31 @@ class View:
     def __init__(
         self, cells: Constraints, W: Weighed, X: Floats, lower: Floats, upper: Floats, margin: float
     ) -> None:
-        self.cells, self.W, self.X = cells, W, X
+        self.cells, self.W, self.X, self.aim = cells, W, X, margin
         self.lo, self.hi = (lower - X) * W.weights, (upper - X) * W.weights
         self.free = bool((self.lo < 0).all() and (self.hi > 0).all())
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
-        n, (S, d), k = len(X), cells.points.shape, cells.metrics.shape[1]
-        self.z, self.u = np.zeros((n, S, k)), np.zeros((n, S, d))
-        reach = np.zeros((n, S))  # |z| as it would be without cancellation: what its rounding is relative to
+        n, (S, d), c = len(X), cells.points.shape, len(W.near)
+        self.z = np.empty((n, S, cells.metrics.shape[1]))
+        self.reach = np.empty((n, S))  # at least |z| without cancellation: what its rounding is relative to
         for m, L in enumerate(cells.metrics):
             mine = slice(None) if len(cells.metrics) == 1 else np.flatnonzero(cells.point_metric == m)
             difference = cells.points[mine] - X[:, None]
-            shape = difference.shape[:2]
-            z = difference.reshape(-1, d) @ L.T
-            self.z[:, mine], self.u[:, mine] = z.reshape(*shape, k), (z @ W.M[m]).reshape(*shape, d)
-            size = np.abs(difference).reshape(-1, d) @ np.abs(L).T
-            reach[:, mine] = np.sqrt(np.einsum("ik,ik->i", size, size)).reshape(shape)
+            self.z[:, mine] = (difference.reshape(-1, d) @ L.T).reshape(n, -1, len(L))
+            self.reach[:, mine] = np.abs(difference) @ (W.length[m] * W.weights)
         squares = np.einsum("nsk,nsk->ns", self.z, self.z)
-        self.reach, sizes = reach, reach * np.sqrt(squares)
-        near, far = np.maximum(cells.near, 0), np.where(cells.near < 0, 0, cells.far)
-        c, offset = len(near), np.abs(cells.gamma)
+        sizes = self.reach * np.sqrt(squares)
         # The last column stands for the padding of rows: a constraint that always holds.
-        self.g, (self.size, self.margin) = np.full((n, c + 1), -np.inf), np.zeros((2, n, c + 1))
-        a, b = cells.alpha * squares[:, near], cells.beta * squares[:, far]
-        self.g[:, :c], self.margin[:, :c] = a - b + cells.gamma, margin * (a + b + offset)
-        self.size[:, :c] = cells.alpha * sizes[:, near] + cells.beta * sizes[:, far] + offset
+        self.g, self.size = np.full((n, c + 1), -np.inf), np.zeros((n, c + 1))
+        ends = cells.alpha, cells.beta, W.near, W.far
+        self.g[:, :c], self.size[:, :c] = _difference(squares, *ends), _difference(sizes, *ends, -1.0)
+        self.g[:, :c] += cells.gamma
+        self.size[:, :c] += np.abs(cells.gamma)
         plain = np.flatnonzero(cells.near < 0)
         if len(plain):
             normals = cells.normals[0][cells.far[plain]]
             self.g[:, plain] = cells.gamma[plain] - X @ normals.T
-            self.size[:, plain] = offset[plain] + np.abs(X) @ np.abs(normals).T
-            self.margin[:, plain] = margin * self.size[:, plain]
-        self.near, self.far = near, far
+            self.size[:, plain] = np.abs(cells.gamma[plain]) + np.abs(X) @ np.abs(normals).T
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -270,34 +254,31 @@ class View:
         nothing that may move helps.
         """
         cells, W = self.cells, self.W
-        g = self.g - self.unit * self.size
-        self.alone = np.zeros_like(g)  # what each constraint alone asks for
-        flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
+        value = self.g - self.unit * self.size
+        curved, c = np.flatnonzero(~cells.flat), len(W.near)
+        rate = np.ones((1 if self.free and len(curved) == 0 else len(value), c + 1))
+        if len(curved) < c:
+            rate[:, :c] = self._rates().take(cells.normals[2], axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            if len(flat):
-                self.alone[:, flat] = np.where(
-                    g[:, flat] > 0, g[:, flat] / self._rates()[:, cells.normals[2][flat]], 0.0
-                )
             if len(curved):
-                near, far, alpha, beta = (
-                    part[curved] for part in (self.near, self.far, cells.alpha, cells.beta)
-                )
-                c = alpha[:, None] * self.u[:, near] - beta[:, None] * self.u[:, far]
+                ends = cells.alpha[curved], cells.beta[curved], W.near[curved], W.far[curved]
+                pulls = np.empty((*self.reach.shape, len(W.weights)))
+                for m, M in enumerate(W.M):
+                    mine = cells.point_metric == m
+                    pulls[:, mine] = self.z[:, mine] @ M
+                pull = _difference(pulls, *ends)
                 if not self.free:
-                    c = np.where(c > 0, c * (self.hi > 0)[:, None], c * (self.lo < 0)[:, None])
+                    pull = np.where(pull > 0, pull * (self.hi > 0)[:, None], pull * (self.lo < 0)[:, None])
+                steepest = np.abs(pull, out=pull).max(axis=2)
                 longest = W.length.max(axis=1)[W.metric[curved]]
-                rate = np.abs(c, out=c).max(axis=2)
-                rate += np.where(
-                    rate > 0,
-                    self.unit * longest * (alpha * self.reach[:, near] + beta * self.reach[:, far]),
-                    0.0,
-                )
-                value, rest = g[:, curved], W.ball[curved]
+                rounding = self.unit * longest * _difference(self.reach, *ends, -1.0)
+                rest = W.ball[curved]
                 norm = np.sqrt(np.maximum(W.s[curved] * self.g[:, curved] + rest, 0.0))
-                bound = value * norm / ((norm + np.sqrt(np.maximum(rest, 0.0))) * rate)
-                empty = rest < -1e-9 * norm**2
-                self.alone[:, curved] = np.where(value > 0, np.where(empty | (rate == 0), np.inf, bound), 0.0)
-        return self.alone[:, cells.rows].max(axis=2, initial=0.0)
+                share = norm / (norm + np.sqrt(np.maximum(rest, 0.0)))
+                rate[:, curved] = np.where(steepest > 0, (steepest + rounding) / share, 0.0)
+                rate[:, curved] *= rest >= -1e-9 * norm**2  # an empty ball
+            self.alone = np.where(value > 0, value / rate, 0.0)  # what each constraint alone asks for
+        return self.alone.take(cells.rows, axis=1, mode="wrap").max(axis=2, initial=0.0)
 
     def _rates(self) -> Floats:
         """Return max_k |Q_k| of each normal over the features that may move, of shape (n or 1, N)."""
@@ -311,147 +292,151 @@ class View:
         rates = [np.maximum(up * kind[:d], down * kind[d:]).max(axis=1, initial=0.0) for kind in kinds]
         return np.array(rates)[which.ravel()]
 
-    def projected(self, i: Ints, cell: Ints, by_cone: NDArray[np.bool_], cutoff: Floats) -> Projections:
+    def projected(self, i: Ints, cell: Ints, again: NDArray[np.bool_], cutoff: Floats) -> Projections:
         """Project samples i onto a cell each, unless it is farther than the cutoff."""
-        rows, n, d = self.cells.rows[cell], len(i), self.X.shape[1]
-        result = Projections.without_change(n, d, SOLVED, START)
-        violated = self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0
-        flat, ball = self.W.flat_cell[cell], (violated & ~self.W.flat[rows]).any(axis=1)
-        by_cone = by_cone | (~flat & ~ball & violated.any(axis=1))
-        for mine, solve in (
-            (violated.any(axis=1) & flat & ~by_cone, self._by_simplex),
-            (ball & ~by_cone, self._by_homotopy),
-            (by_cone, self._by_cone),
-        ):
-            if mine.any():
-                at = np.flatnonzero(mine)
-                for whole, part in zip(result, solve(i[at], rows[at], cutoff[at]), strict=True):
-                    whole[at] = part
+        rows = self.cells.rows[cell]
+        path = np.where(again, CONE, np.where(self.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+        solvers = {SIMPLEX: self._by_simplex, HOMOTOPY: self._by_homotopy, CONE: self._by_cone}
+        result = Projections(
+            np.zeros((len(i), self.X.shape[1])), np.zeros(len(i)), path, *np.zeros((2, len(i)), dtype=bool)
+        )
+        for kind, solve in solvers.items():
+            (at,) = np.nonzero(path == kind)
+            if len(at):
+                result.beta[at], result.bound[at], result.valid[at], result.closed[at] = solve(
+                    i[at], rows[at], cutoff[at]
+                )
         return result
 
-    def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
+    def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Solved:
         """Project onto any cell, one after the other; what is left open then remains so."""
-        result = Projections.without_change(len(i), self.X.shape[1], SOLVED, CONE)
-        for k in range(len(i)):
-            solved = cone_projection(self._program(int(i[k]), rows[k]))
-            result.beta[k], result.bound[k] = solved.beta, solved.bound
-            result.valid[k] = solved.status == SOLVED
-        return result
+        answers = [cone_projection(self._program(int(k), row)) for k, row in zip(i, rows, strict=True)]
+        beta, bound = (np.array([getattr(answer, name) for answer in answers]) for name in ("beta", "bound"))
+        valid = np.array([answer.status == SOLVED for answer in answers])
+        return beta, bound, valid, np.full(len(i), True)
 
-    def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
+    def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Solved:
         """Project onto cells of half-spaces."""
-        W, at, (_, _, normal) = self.W, i[:, None], self.cells.normals
-        lo, hi = self.lo[i], self.hi[i]
-        index = np.where(rows >= 0, normal[rows], -1)
-        g, margin = self.g[at, rows], self.margin[at, rows]
-        vertex = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
-        lam, status = vertex.multipliers, vertex.status
+        W, at, lo, hi = self.W, i[:, None], self.lo[i], self.hi[i]
+        index = np.where(rows >= 0, self.cells.normals[2][rows], -1)
+        g, size = self.g[at, rows], self.size[at, rows]
+        margin = self.aim * size
+        status, beta, lam = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
+        # Few multipliers are not 0.
         few, here = int((lam > 0).sum(axis=1).max()), np.arange(len(i))[:, None]
-        some = np.argsort(-lam, axis=1)[:, :few]  # all that are not 0
-        lam, index, rows = lam[here, some], index[here, some], rows[here, some]
+        some = np.argsort(-lam, axis=1)[:, :few]
+        lam, index, size, g = (part[here, some] for part in (lam, index, size, g))
         q, q_size = (np.einsum("nr,nrd->nd", lam, part[index]) for part in (W.Q, W.Q_size))
-        tau = (lam * np.where(lam > 0, self.g[at, rows], 0.0)).sum(axis=1)
-        extra, size = ((lam * part[at, rows]).sum(axis=1) for part in (self.margin, self.size))
-        bound = certified(q, tau, q_size, size, lo, hi, self.unit)
-        length, valid = np.abs(vertex.beta).sum(axis=1), status == SOLVED
-        short = valid & (bound < (1 - _OPTIMAL) * length)
-        if short.any():  # for more than rounding and the margin
-            short &= knapsack(q, tau + extra, lo, hi) < (1 - _OPTIMAL) * length
-        unproven = (status == INFEASIBLE) & ~(bound > np.minimum(cutoff, 1e3 * length))
-        unproven |= (status == CUT_OFF) & (bound < (1 - _OPTIMAL) * cutoff)
-        status = np.where(short | unproven, UNRESOLVED, status)
-        return Projections(status, vertex.beta, bound, np.full(len(i), SIMPLEX), valid)
+        tau, tau_size = (lam * np.where(lam > 0, g, 0.0)).sum(axis=1), (lam * size).sum(axis=1)
+        bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
+        length, valid = np.abs(beta).sum(axis=1), status == SOLVED
+        closed = bound >= (1 - _OPTIMAL) * np.where(status == CUT_OFF, cutoff, length)
+        if not closed.all():  # for more than rounding and the margin
+            closed |= valid & (knapsack(q, tau + self.aim * tau_size, lo, hi) >= (1 - _OPTIMAL) * length)
+            proven = bound > np.minimum(cutoff, 1e3 * length)
+            closed = np.where(status == INFEASIBLE, proven, closed & (status != UNRESOLVED))
+        return beta, bound, valid, closed
 
-    def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Projections:
+    def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Solved:
         """Project onto the most demanding ball of each cell alone (or onto ball j): often all others hold.
 
         If another ball is missed, it is tried next. What neither meets is left to the cone program.
         """
-        W, lo, hi = self.W, self.lo[i], self.hi[i]
-        ball = ~W.flat[rows] & (self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0)
-        first, here = j is None, np.arange(len(i))
+        W, lo, hi, here = self.W, self.lo[i], self.hi[i], np.arange(len(i))
+        ball = (rows >= 0) & ~self.cells.flat[rows]
+        first = j is None
         if j is None:
             j = rows[here, np.where(ball, self.alone[i[:, None], rows], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.margin[i, j]
-        A, c, size = self._terms(i, j)
+        metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.aim * self.size[i, j]
+        A, size = self._terms(i, j)
+        c = self._pulled(metric, A)
         path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
-        beta, M = path.beta, W.M[metric]
-        e = np.einsum("nkd,nd->nk", M, beta)
+        beta = path.beta
+        e, ev = self._pushed(metric, beta), self._pushed(metric, path.direction)
         # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
-        ev = np.einsum("nkd,nd->nk", M, path.direction)
         f = g + margin + (e * (s[:, None] * e - 2 * A)).sum(axis=1)
         slope = ((A - s[:, None] * e) * ev).sum(axis=1)
         inner = slope**2 - s * (ev * ev).sum(axis=1) * f
-        redo = (path.status == SOLVED) & (slope > 0) & (inner >= 0)
+        solved = path.status == SOLVED
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(redo, f / (slope + np.sqrt(np.maximum(inner, 0.0))), 0.0)
-        beta, e = beta + t[:, None] * path.direction, e + t[:, None] * ev
+            t = np.where(solved & (slope > 0) & (inner >= 0), f / (slope + np.sqrt(inner)), 0.0)[:, None]
+        beta, e = beta + t * path.direction, e + t * ev
         y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
-        q = 2 * np.einsum("nkd,nk->nd", M, y)
+        q, tau = 2 * self._pulled(metric, y), g - s * squared
         q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s * np.sqrt(squared))[:, None] * W.length[metric]
-        tau = g - s * squared
         tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
         bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
-        inside, solved = ((lo <= beta) & (beta <= hi)).all(axis=1), path.status == SOLVED
-        valid = solved & inside & (others <= 0).all(axis=1)
+        valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
         least = (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
         optimal = bound >= least
         if not optimal[valid].all():  # for more than rounding and the margin
             optimal = knapsack(q, tau + margin, lo, hi) >= least
         proven = np.where(path.status == CUT_OFF, bound >= (1 - _OPTIMAL) * cutoff, bound > cutoff)
-        status = np.where(np.where(solved, valid & optimal, proven), path.status, UNRESOLVED)
-        result = Projections(status, beta, bound, np.full(len(i), HOMOTOPY), valid)
+        closed = np.where(solved, valid & optimal, proven)
         worst = np.where(ball, others, -np.inf).argmax(axis=1)
-        missed = np.flatnonzero(solved & (others[here, worst] > 0) & ball[here, worst])
+        (missed,) = np.nonzero(solved & (others[here, worst] > 0) & ball[here, worst])
         if first and len(missed):
             again = self._by_homotopy(i[missed], rows[missed], cutoff[missed], rows[missed, worst[missed]])
-            for whole, part in zip(result, again, strict=True):
-                whole[missed] = part
-            result.bound[missed] = np.maximum(again.bound, bound[missed])
-        return result
+            beta[missed], valid[missed], closed[missed] = again[0], again[2], again[3]
+            bound[missed] = np.maximum(again[1], bound[missed])
+        return beta, bound, valid, closed
 
-    def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return A (n, k), c = M'A (n, d) and the size |A| (n,) would have without cancellation."""
-        near, far, alpha, beta = self.near[j], self.far[j], self.cells.alpha[j], self.cells.beta[j]
-        A, c = (alpha[:, None] * part[i, near] - beta[:, None] * part[i, far] for part in (self.z, self.u))
-        return A, c, alpha * self.reach[i, near] + beta * self.reach[i, far]
+    def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
+        """Return A (n, k) and the size |A| (n,) would have without cancellation."""
+        near, far, alpha, beta = self.W.near[j], self.W.far[j], self.cells.alpha[j], self.cells.beta[j]
+        A = alpha[:, None] * self.z[i, near] - beta[:, None] * self.z[i, far]
+        return A, alpha * self.reach[i, near] + beta * self.reach[i, far]
+
+    def _pushed(self, metric: Ints, beta: Floats) -> Floats:
+        """Return M beta, of shape (n, k), M of the metric of each row."""
+        M = self.W.M
+        return beta @ M[0].T if len(M) == 1 else np.einsum("nkd,nd->nk", M[metric], beta)
+
+    def _pulled(self, metric: Ints, y: Floats) -> Floats:
+        """Return M'y, of shape (n, d), M of the metric of each row."""
+        M = self.W.M
+        return y @ M[0] if len(M) == 1 else np.einsum("nkd,nk->nd", M[metric], y)
 
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
-        cells, W, at = self.cells, self.W, i[:, None]
-        image = np.einsum("mkd,nd->nmk", W.M, beta)
-        squares = np.einsum("nmk,nmk->nm", image, image)
-        pull = np.einsum("nsd,nd->ns", self.u[i], beta)
-        here = np.arange(len(i))[:, None]
-        along = (
-            cells.alpha[rows] * pull[here, self.near[rows]] - cells.beta[rows] * pull[here, self.far[rows]]
-        )
+        cells, W, here = self.cells, self.W, np.arange(len(i))[:, None]
+        images = np.einsum("mkd,nd->nmk", W.M, beta)
+        moved = self.z[i] - images[:, cells.point_metric]
+        squares = np.einsum("nsk,nsk->ns", moved, moved)
         value = (
-            self.g[at, rows]
-            + 0.5 * self.margin[at, rows]
-            + W.s[rows] * squares[here, W.metric[rows]]
-            - 2 * along
+            cells.alpha[rows] * squares[here, W.near[rows]]
+            - cells.beta[rows] * squares[here, W.far[rows]]
+            + cells.gamma[rows]
         )
-        plain = (rows >= 0) & (cells.near[rows] < 0)
+        plain = cells.near[rows] < 0
         if plain.any():
-            k, r = np.nonzero(plain)
-            j = rows[k, r]
-            steps = (W.Q[cells.far[j]] * beta[k]).sum(axis=1)
-            value[k, r] = self.g[i[k], j] + 0.5 * self.margin[i[k], j] - steps
-        return np.where(rows >= 0, value, -np.inf)
+            steps = np.einsum("nrd,nd->nr", W.Q[np.where(plain, cells.far[rows], 0)], beta)
+            value = np.where(plain, self.g[i[:, None], rows] - steps, value)
+        return np.where(rows >= 0, value + 0.5 * self.aim * self.size[i[:, None], rows], -np.inf)
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
         W, j = self.W, rows[rows >= 0]
-        flat, normal = self.cells.flat[j], self.cells.normals[2][j]
-        A, c, size = self._terms(np.full(len(j), i), j)
-        q, q_size = 2 * c, 2 * size[:, None] * W.length[W.metric[j]]
+        flat, normal, metric = self.cells.flat[j], self.cells.normals[2][j], W.metric[j]
+        A, size = self._terms(np.full(len(j), i), j)
+        q, q_size = 2 * self._pulled(metric, A), 2 * size[:, None] * W.length[metric]
         q[flat], q_size[flat] = W.Q[normal[flat]], W.Q_size[normal[flat]]
         metrics, none = list(W.M), np.empty((0, len(W.weights)))
         return Program(
-            M=[none if f else metrics[m] for f, m in zip(flat, W.metric[j], strict=True)],
+            M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
-            q=q, q_size=q_size, s=W.s[j], g=self.g[i, j], g_size=self.size[i, j], margin=self.margin[i, j],
-            lo=self.lo[i], hi=self.hi[i],
+            q=q, q_size=q_size, s=W.s[j], g=self.g[i, j], g_size=self.size[i, j],
+            margin=self.aim * self.size[i, j], lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
+
+
+def _difference(
+    values: Floats, alpha: Floats, beta: Floats, near: Ints, far: Ints, sign: float = 1.0
+) -> Floats:
+    """Return alpha v_near - sign beta v_far of values (n, S) or (n, S, d) at points."""
+    if values.ndim == 3:
+        alpha, beta = alpha[:, None], beta[:, None]
+    result: Floats = alpha * values.take(near, axis=1)
+    result -= sign * beta * values.take(far, axis=1)
+    return result
