@@ -201,15 +201,16 @@ class PrototypeCertainty(Certainty):
     def _cells(self, plus: Indices, rows: NDArray[np.intp], **constraints: Any) -> Cells:
         """Return the cells with these rows of constraints, accepted as the classes of `plus`."""
         model = self.model
+        used, places = np.unique(np.append(rows, -1), return_inverse=True)
         shape = np.broadcast_shapes(*(np.shape(part) for part in constraints.values()))
         flat: dict[str, Any] = {
-            name: np.broadcast_to(part, shape).ravel() for name, part in constraints.items()
+            name: np.broadcast_to(part, shape).ravel()[used[1:]] for name, part in constraints.items()
         }
         return Cells(
             metrics=model.L[None],
             points=model.prototypes,
             point_metric=np.zeros(len(model.prototypes), dtype=np.int64),
-            rows=rows,
+            rows=places[:-1].reshape(rows.shape) - 1,
             labels=model.class_index[plus].astype(np.int64),
             point_names=[f"prototype {j} ({label})" for j, label in enumerate(model.labels)],
             **flat,

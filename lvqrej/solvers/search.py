@@ -96,6 +96,10 @@ class Constraints:
         index[paired], index[is_plain] = len(plain) + which, self.far[is_plain]
         return np.vstack([plain, pulled]), np.vstack([np.abs(plain), sizes]), index
 
+    def of_metric(self, m: int) -> Any:
+        """Return the places of the points that are measured in this metric."""
+        return slice(None) if len(self.metrics) == 1 else np.flatnonzero(self.point_metric == m)
+
     def weighed(self, weights: Floats) -> Weighed:
         """Return metrics and normals in units of the objective; those of the latest weights are kept."""
         latest: Weighed | None = vars(self).get("_weighed")
@@ -176,32 +180,32 @@ def search(
 def _search(view: View, found: Nearest) -> None:
     """Search the cells of all samples of a view, in the order of their bounds; fill in what is found.
 
-    The most promising cell comes first, then those that can still win, three times as many at once in each
-    round. A cell that the solvers in lock-step leave open is tried by the cone program if its turn comes
-    again.
+    The most promising cell of each sample comes first, then several at once of those that can still win.
+    What the solvers in lock-step leave open is left to the cone program, one cell after the other.
     """
-    bounds, best, rows, width = view.cell_bounds(), found.distances, np.arange(len(view.X)), 1
-    tried = np.zeros(bounds.shape, dtype=np.int8)  # by lock-step, by the cone program or closed
-    while len(rows):
-        waiting = np.where(tried[rows] < 2, bounds[rows], np.inf)
-        order = waiting.argmin(axis=1)[:, None] if width == 1 else waiting.argsort(axis=1)[:, :width]
-        rows, cell = np.repeat(rows, order.shape[1]), order.ravel()
-        before = tried[rows, cell]
-        go = (before < 2) & (bounds[rows, cell] < best[rows] * np.where(before, 1 - _OPTIMAL, 1.0))
-        rows, cell, before = rows[go], cell[go], before[go]
-        if len(rows) == 0:
-            break
-        answer = view.projected(rows, cell, before > 0, best[rows])
-        tried[rows, cell] = np.where(answer.closed, 2, before + 1)
-        bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
-        distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
-        nearer = np.flatnonzero(distance < best[rows])
-        nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
-        at, length = rows[nearer], distance[nearer]
-        best[at], found.cells[at] = length, cell[nearer]
-        found.paths[at] = np.where(length > 0, answer.path[nearer], START)
-        found.changes[at] = answer.beta[nearer] / view.W.weights
-        rows, width = rows if width == 1 else np.unique(rows), 3 * width
+    bounds, best = view.cell_bounds(), found.distances
+    turn = np.zeros(bounds.shape, dtype=np.int8)  # 0 for the solvers in lock-step, 1 for the cone program
+    for by_cone in (False, True):
+        rows, width = np.flatnonzero((turn == by_cone).any(axis=1)), 1
+        while len(rows):
+            waiting = np.where(turn[rows] == by_cone, bounds[rows], np.inf)
+            order = waiting.argmin(axis=1)[:, None] if width == 1 else waiting.argsort(axis=1)[:, :width]
+            rows, cell = rows.repeat(order.shape[1]), order.ravel()
+            go = (turn[rows, cell] == by_cone) & (bounds[rows, cell] < best[rows] * (1 - _OPTIMAL * by_cone))
+            rows, cell = rows[go], cell[go]
+            if len(rows) == 0:
+                break
+            answer = view.projected(rows, cell, by_cone, best[rows])
+            turn[rows, cell] = np.where(answer.closed, 2, 1 + by_cone)
+            bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
+            distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
+            nearer = np.flatnonzero(distance < best[rows])
+            nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
+            at, length = rows[nearer], distance[nearer]
+            best[at], found.cells[at] = length, cell[nearer]
+            found.paths[at] = np.where(length > 0, answer.path[nearer], START)
+            found.changes[at] = answer.beta[nearer] / view.W.weights
+            rows, width = rows if width == 1 else np.unique(rows), 1 if by_cone else 4 * width
     found.bounds[:] = np.minimum(bounds.min(axis=1), best)
 
 
@@ -226,26 +230,25 @@ class View:
         self.free = bool((self.lo < 0).all() and (self.hi > 0).all())
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
         n, (S, d), c = len(X), cells.points.shape, len(W.near)
-        self.z = np.empty((n, S, cells.metrics.shape[1]))
-        self.reach = np.empty((n, S))  # at least |z| without cancellation: what its rounding is relative to
+        self.z = np.empty((S, n, cells.metrics.shape[1]))
+        self.reach = np.empty((S, n))  # at least |z| without cancellation: what its rounding is relative to
         for m, L in enumerate(cells.metrics):
-            mine = slice(None) if len(cells.metrics) == 1 else np.flatnonzero(cells.point_metric == m)
-            difference = cells.points[mine] - X[:, None]
-            self.z[:, mine] = (difference.reshape(-1, d) @ L.T).reshape(n, -1, len(L))
-            self.reach[:, mine] = np.abs(difference) @ (W.length[m] * W.weights)
-        squares = np.einsum("nsk,nsk->ns", self.z, self.z)
+            mine = cells.of_metric(m)
+            difference = cells.points[mine, None] - X
+            self.z[mine] = (difference.reshape(-1, d) @ L.T).reshape(-1, n, len(L))
+            self.reach[mine] = np.abs(difference) @ (W.length[m] * W.weights)
+        squares = np.einsum("snk,snk->sn", self.z, self.z)
         sizes = self.reach * np.sqrt(squares)
-        # The last column stands for the padding of rows: a constraint that always holds.
-        self.g, self.size = np.full((n, c + 1), -np.inf), np.zeros((n, c + 1))
-        ends = cells.alpha, cells.beta, W.near, W.far
-        self.g[:, :c], self.size[:, :c] = _difference(squares, *ends), _difference(sizes, *ends, -1.0)
-        self.g[:, :c] += cells.gamma
-        self.size[:, :c] += np.abs(cells.gamma)
+        # Values of the constraints (c + 1, n); the last one stands for the padding of rows: it always holds.
+        self.g, self.size = np.full((c + 1, n), -np.inf), np.zeros((c + 1, n))
+        alpha, beta, gamma = (part[:, None] for part in (cells.alpha, cells.beta, cells.gamma))
+        self.g[:c] = alpha * squares[W.near] - beta * squares[W.far] + gamma
+        self.size[:c] = alpha * sizes[W.near] + beta * sizes[W.far] + np.abs(gamma)
         plain = np.flatnonzero(cells.near < 0)
         if len(plain):
             normals = cells.normals[0][cells.far[plain]]
-            self.g[:, plain] = cells.gamma[plain] - X @ normals.T
-            self.size[:, plain] = np.abs(cells.gamma[plain]) + np.abs(X) @ np.abs(normals).T
+            self.g[plain] = gamma[plain] - normals @ X.T
+            self.size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -253,49 +256,57 @@ class View:
         A half-space: g / max_k |Q_k|. A ball: g |A| / ((|A| + B) max_k |c_k|), c = M'A. Infinite where
         nothing that may move helps.
         """
-        cells, W = self.cells, self.W
-        value = self.g - self.unit * self.size
-        curved, c = np.flatnonzero(~cells.flat), len(W.near)
-        rate = np.ones((1 if self.free and len(curved) == 0 else len(value), c + 1))
-        if len(curved) < c:
-            rate[:, :c] = self._rates().take(cells.normals[2], axis=1)
+        cells, c = self.cells, len(self.W.near)
+        value, rate = self.g - self.unit * self.size, np.ones((c + 1, len(self.X)))
+        flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
+        if len(flat):
+            rate[flat] = self._rates()[cells.normals[2][flat]]
         with np.errstate(divide="ignore", invalid="ignore"):
             if len(curved):
-                ends = cells.alpha[curved], cells.beta[curved], W.near[curved], W.far[curved]
-                pulls = np.empty((*self.reach.shape, len(W.weights)))
-                for m, M in enumerate(W.M):
-                    mine = cells.point_metric == m
-                    pulls[:, mine] = self.z[:, mine] @ M
-                pull = _difference(pulls, *ends)
-                if not self.free:
-                    pull = np.where(pull > 0, pull * (self.hi > 0)[:, None], pull * (self.lo < 0)[:, None])
-                steepest = np.abs(pull, out=pull).max(axis=2)
-                longest = W.length.max(axis=1)[W.metric[curved]]
-                rounding = self.unit * longest * _difference(self.reach, *ends, -1.0)
-                rest = W.ball[curved]
-                norm = np.sqrt(np.maximum(W.s[curved] * self.g[:, curved] + rest, 0.0))
-                share = norm / (norm + np.sqrt(np.maximum(rest, 0.0)))
-                rate[:, curved] = np.where(steepest > 0, (steepest + rounding) / share, 0.0)
-                rate[:, curved] *= rest >= -1e-9 * norm**2  # an empty ball
+                rate[curved] = self._ball_rates(curved)
             self.alone = np.where(value > 0, value / rate, 0.0)  # what each constraint alone asks for
-        return self.alone.take(cells.rows, axis=1, mode="wrap").max(axis=2, initial=0.0)
+        bounds = np.zeros((len(cells.rows), len(self.X)))
+        for column in cells.rows.T:
+            np.maximum(bounds, self.alone[column], out=bounds)
+        return np.ascontiguousarray(bounds.T)
+
+    def _ball_rates(self, j: Ints) -> Floats:
+        """Return what divides the value of balls j in the bound, of shape (balls, n)."""
+        cells, W = self.cells, self.W
+        alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, W.ball))
+        near, far, (S, n, k) = W.near[j], W.far[j], self.z.shape
+        pulls = np.empty((S, n, len(W.weights)))
+        for m, M in enumerate(W.M):
+            mine = cells.of_metric(m)
+            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(W.weights))
+        pull = alpha[:, None] * pulls[near] - beta[:, None] * pulls[far]
+        if not self.free:
+            pull = np.where(pull > 0, pull * (self.hi > 0), pull * (self.lo < 0))
+        steepest = np.abs(pull, out=pull).max(axis=2)
+        rounding = W.length.max(axis=1)[W.metric[j], None] * (
+            alpha * self.reach[near] + beta * self.reach[far]
+        )
+        rate = np.where(steepest > 0, steepest + self.unit * rounding, 0.0)
+        norm = np.sqrt(np.maximum(W.s[j][:, None] * self.g[j] + rest, 0.0))
+        empty = rest < -1e-9 * norm**2
+        return np.where(empty, 0.0, rate * (norm + np.sqrt(np.maximum(rest, 0.0))) / norm)
 
     def _rates(self) -> Floats:
-        """Return max_k |Q_k| of each normal over the features that may move, of shape (n or 1, N)."""
+        """Return max_k |Q_k| of each normal over the features that may move, of shape (N, n or 1)."""
         Q = self.W.Q + np.sign(self.W.Q) * self.unit * self.W.Q_size
         if self.free:
-            return np.abs(Q).max(axis=1)[None]
+            return np.abs(Q).max(axis=1)[:, None]
         up, down = np.maximum(Q, 0.0), np.maximum(-Q, 0.0)
         ways = np.hstack([self.hi > 0, self.lo < 0])
         kinds, which = np.unique(ways, axis=0, return_inverse=True)
         d = Q.shape[1]
         rates = [np.maximum(up * kind[:d], down * kind[d:]).max(axis=1, initial=0.0) for kind in kinds]
-        return np.array(rates)[which.ravel()]
+        return np.array(rates)[which.ravel()].T
 
-    def projected(self, i: Ints, cell: Ints, again: NDArray[np.bool_], cutoff: Floats) -> Projections:
+    def projected(self, i: Ints, cell: Ints, by_cone: bool, cutoff: Floats) -> Projections:
         """Project samples i onto a cell each, unless it is farther than the cutoff."""
         rows = self.cells.rows[cell]
-        path = np.where(again, CONE, np.where(self.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+        path = np.where(by_cone, CONE, np.where(self.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
         solvers = {SIMPLEX: self._by_simplex, HOMOTOPY: self._by_homotopy, CONE: self._by_cone}
         result = Projections(
             np.zeros((len(i), self.X.shape[1])), np.zeros(len(i)), path, *np.zeros((2, len(i)), dtype=bool)
@@ -319,7 +330,7 @@ class View:
         """Project onto cells of half-spaces."""
         W, at, lo, hi = self.W, i[:, None], self.lo[i], self.hi[i]
         index = np.where(rows >= 0, self.cells.normals[2][rows], -1)
-        g, size = self.g[at, rows], self.size[at, rows]
+        g, size = self.g[rows, at], self.size[rows, at]
         margin = self.aim * size
         status, beta, lam = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
         # Few multipliers are not 0.
@@ -346,8 +357,8 @@ class View:
         ball = (rows >= 0) & ~self.cells.flat[rows]
         first = j is None
         if j is None:
-            j = rows[here, np.where(ball, self.alone[i[:, None], rows], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.aim * self.size[i, j]
+            j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
+        metric, s, g, margin = W.metric[j], W.s[j], self.g[j, i], self.aim * self.size[j, i]
         A, size = self._terms(i, j)
         c = self._pulled(metric, A)
         path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
@@ -364,7 +375,7 @@ class View:
         y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
         q, tau = 2 * self._pulled(metric, y), g - s * squared
         q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s * np.sqrt(squared))[:, None] * W.length[metric]
-        tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
+        tau_size = self.size[j, i] + s * squared + 2 * size * np.sqrt(squared)
         bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
         valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
@@ -385,8 +396,8 @@ class View:
     def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
         """Return A (n, k) and the size |A| (n,) would have without cancellation."""
         near, far, alpha, beta = self.W.near[j], self.W.far[j], self.cells.alpha[j], self.cells.beta[j]
-        A = alpha[:, None] * self.z[i, near] - beta[:, None] * self.z[i, far]
-        return A, alpha * self.reach[i, near] + beta * self.reach[i, far]
+        A = alpha[:, None] * self.z[near, i] - beta[:, None] * self.z[far, i]
+        return A, alpha * self.reach[near, i] + beta * self.reach[far, i]
 
     def _pushed(self, metric: Ints, beta: Floats) -> Floats:
         """Return M beta, of shape (n, k), M of the metric of each row."""
@@ -401,19 +412,20 @@ class View:
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
         cells, W, here = self.cells, self.W, np.arange(len(i))[:, None]
-        images = np.einsum("mkd,nd->nmk", W.M, beta)
-        moved = self.z[i] - images[:, cells.point_metric]
-        squares = np.einsum("nsk,nsk->ns", moved, moved)
+        squares = np.empty((len(self.z), len(i)))
+        for m, M in enumerate(W.M):
+            mine = cells.of_metric(m)
+            moved = self.z[mine][:, i] - beta @ M.T
+            squares[mine] = np.einsum("snk,snk->sn", moved, moved)
         value = (
-            cells.alpha[rows] * squares[here, W.near[rows]]
-            - cells.beta[rows] * squares[here, W.far[rows]]
-            + cells.gamma[rows]
+            cells.alpha[rows] * squares[W.near[rows], here] - cells.beta[rows] * squares[W.far[rows], here]
         )
+        value += cells.gamma[rows]
         plain = cells.near[rows] < 0
         if plain.any():
             steps = np.einsum("nrd,nd->nr", W.Q[np.where(plain, cells.far[rows], 0)], beta)
-            value = np.where(plain, self.g[i[:, None], rows] - steps, value)
-        return np.where(rows >= 0, value + 0.5 * self.aim * self.size[i[:, None], rows], -np.inf)
+            value = np.where(plain, self.g[rows, i[:, None]] - steps, value)
+        return np.where(rows >= 0, value + 0.5 * self.aim * self.size[rows, i[:, None]], -np.inf)
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
@@ -426,17 +438,6 @@ class View:
         return Program(
             M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
-            q=q, q_size=q_size, s=W.s[j], g=self.g[i, j], g_size=self.size[i, j],
-            margin=self.aim * self.size[i, j], lo=self.lo[i], hi=self.hi[i],
+            q=q, q_size=q_size, s=W.s[j], g=self.g[j, i], g_size=self.size[j, i],
+            margin=self.aim * self.size[j, i], lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
-
-
-def _difference(
-    values: Floats, alpha: Floats, beta: Floats, near: Ints, far: Ints, sign: float = 1.0
-) -> Floats:
-    """Return alpha v_near - sign beta v_far of values (n, S) or (n, S, d) at points."""
-    if values.ndim == 3:
-        alpha, beta = alpha[:, None], beta[:, None]
-    result: Floats = alpha * values.take(near, axis=1)
-    result -= sign * beta * values.take(far, axis=1)
-    return result

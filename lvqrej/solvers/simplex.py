@@ -14,7 +14,7 @@ together and leave when they are done.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def dual_simplex(
     (array([[0.3333, 1.3333]]), array([[0.6667, 0.3333]]))
     """
     (n, d), R, here, there = lo.shape, rows.shape[1], np.arange(len(rows)), rows >= 0
-    result = Vertex(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R)))
+    status, beta, multipliers = np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R))
     rate = np.abs(Q).max(axis=1)
     rate = np.where(rate > 0, rate, 1.0)[rows]  # in these units a violation is about the length it asks for
     g = np.where(there, g, -np.inf)
@@ -85,23 +85,21 @@ def dual_simplex(
         change = np.maximum(g[here, i], 0.0) / of_row[here, k]
         met = Q[rows, k[:, None]] * change[:, None] >= g - slack
         met[here, i] = (lo[here, k] <= change) & (change <= hi[here, k]) & (size[here, k] > 0)
-        done = met.all(axis=1)
-        at = here[done]
-        result.status[at] = np.where(np.abs(change[at]) > cutoff[at], CUT_OFF, SOLVED)
-        result.beta[at, k[at]] = change[at]
-        result.multipliers[at, i[at]] = 1 / size[at, k[at]]
-        (left,) = np.nonzero(~done)
+        at, left = np.nonzero(met.all(axis=1))[0], np.nonzero(~met.all(axis=1))[0]
+        status[at] = np.where(np.abs(change[at]) > cutoff[at], CUT_OFF, SOLVED)
+        beta[at, k[at]], multipliers[at, i[at]] = change[at], 1 / size[at, k[at]]
         if len(left):
             T = np.zeros((len(left), R + 1, d + 1))
             scale = rate[left]
             T[:, :R, :d], T[:, :R, d] = Q[rows[left]] / scale[:, :, None], -g[left] / scale
             T[:, :R][~there[left]] = 0.0  # padding always holds
-            tableaus = _Tableaus(T, slack[left] / scale, lo[left], hi[left], cutoff[left], left)
+            tableaus = _Tableaus(T, slack[left] / scale, lo[left], hi[left], cutoff[left])
             for _ in range(20 + 4 * (d + R)):
-                if tableaus.step(result):
+                if tableaus.step():
                     break
-            result.multipliers[left] /= scale
-    return result
+            status[left], beta[left], multipliers[left] = tableaus.result()
+            multipliers[left] /= scale
+    return Vertex(status, beta, multipliers)
 
 
 class _Tableaus:
@@ -113,36 +111,41 @@ class _Tableaus:
     `slope`; one at rest stands `at` a kink with the slopes `left` and `right`, not yet among the costs.
     """
 
-    def __init__(self, T: Floats, slack: Floats, lo: Floats, hi: Floats, cutoff: Floats, index: Ints) -> None:
+    def __init__(self, T: Floats, slack: Floats, lo: Floats, hi: Floats, cutoff: Floats) -> None:
         (n, d), R = lo.shape, slack.shape[1]
-        self.T, self.cutoff, self.index, self.status = T, cutoff, index, np.full(n, -1)
+        self.T, self.cutoff, self.index, self.status = T, cutoff, np.arange(n), np.full(n, -1)
+        self.ended: list[tuple[NDArray[Any], ...]] = []
         self.slack = slack + 1e-14 * np.maximum(-T[:, :-1, -1:].min(axis=1), 0.0)
-        self.moving, self.resting = np.zeros((6, n, R)), np.zeros((6, n, d))
-        self.moving[_NUMBER], self.moving[_HIGHEST], self.moving[_HIGH] = d + np.arange(R), np.inf, np.inf
-        self.resting[_NUMBER], self.resting[_LOWEST], self.resting[_HIGHEST] = np.arange(d), lo, hi
-        self.resting[_LEFT] = np.where(lo < 0, -1.0, -np.inf)
-        self.resting[_RIGHT] = np.where(hi > 0, 1.0, np.inf)
+        self.moving, self.resting = np.zeros((n, 6, R)), np.zeros((n, 6, d))
+        self.moving[:, _NUMBER], self.moving[:, _HIGHEST], self.moving[:, _HIGH] = (
+            d + np.arange(R),
+            np.inf,
+            np.inf,
+        )
+        self.resting[:, _NUMBER], self.resting[:, _LOWEST], self.resting[:, _HIGHEST] = np.arange(d), lo, hi
+        self.resting[:, _LEFT] = np.where(lo < 0, -1.0, -np.inf)
+        self.resting[:, _RIGHT] = np.where(hi > 0, 1.0, np.inf)
 
-    def step(self, result: Vertex) -> bool:
-        """Do one pivot of each problem; store those that end, and return whether all have."""
+    def step(self) -> bool:
+        """Do one pivot of each problem; let go those that end, and return whether all have."""
         values, here = self.T[:, :-1, -1], np.arange(len(self.index))
-        missed = np.maximum(self.moving[_LOW] - values, values - self.moving[_HIGH]) - self.slack
+        missed = np.maximum(self.moving[:, _LOW] - values, values - self.moving[:, _HIGH]) - self.slack
         i = missed.argmax(axis=1)
         self.status[missed[here, i] <= 0] = SOLVED
         self.status[self.T[:, -1, -1] > self.cutoff] = CUT_OFF
         if self.status.max() >= 0:
-            i = i[self._end(result)]
+            i = i[self._let_go(self.status >= 0)]
             if len(i) == 0:
                 return True
             here = here[: len(i)]
         T = self.T
         # The variable of row i has to go up or down to the end of its piece. Which one moves it for least?
-        row, leaver = T[here, i], self.moving[:, here, i]
-        _, lowest, highest, low, high, slope = leaver
+        row, leaver = T[here, i], self.moving[here, :, i]
+        _, lowest, highest, low, high, slope = leaver.T
         up = row[:, -1] < low
         entries = row[:, :-1]
         rises, size = (entries > 0) == up[:, None], np.abs(entries)
-        cost = np.abs(np.where(rises, self.resting[_RIGHT], self.resting[_LEFT]) + T[:, -1, :-1])
+        cost = np.abs(np.where(rises, self.resting[:, _RIGHT], self.resting[:, _LEFT]) + T[:, -1, :-1])
         price = np.where(size > _PIVOT, cost / size, np.inf)
         k = price.argmin(axis=1)
         cheapest = price[here, k]
@@ -152,10 +155,10 @@ class _Tableaus:
         if len(stays):
             self._stay(stays[beyond[stays]], i, up)
             self._prove(stays[~beyond[stays]], i, up)
-            kept = T[stays], self.moving[:, stays], self.resting[:, stays]
+            kept = T[stays], self.moving[stays], self.resting[stays]
         # Exchange the variables of row i and column k.
-        joiner = self.resting[:, here, k]
-        kink, taken = np.where(up, low, high), np.where(rises[here, k], joiner[_RIGHT], joiner[_LEFT])
+        joiner = self.resting[here, :, k]
+        kink, taken = np.where(up, low, high), np.where(rises[here, k], joiner[:, _RIGHT], joiner[:, _LEFT])
         column, pivot = T[here, :, k], row[here, k][:, None]
         row[:, -1] -= kink
         row /= pivot
@@ -163,25 +166,26 @@ class _Tableaus:
         T -= column[:, :, None] * row[:, None]
         column /= pivot
         column[:, -1] -= slope
-        row[:, -1] -= joiner[_AT]
+        row[:, -1] -= joiner[:, _AT]
         T[here, i], T[here, :, k], T[here, i, k] = -row, column, 1 / pivot[:, 0]
-        leaver[_LEFT] = np.where(up, np.where(beyond, -1.0, -np.inf), slope)
-        leaver[_RIGHT] = np.where(up, slope, np.where(beyond, 1.0, np.inf))
-        leaver[_AT] = kink
-        joiner[_LOW] = np.where(taken > 0, 0.0, joiner[_LOWEST])
-        joiner[_HIGH] = np.where(taken < 0, 0.0, joiner[_HIGHEST])
-        joiner[_SLOPE] = taken
-        self.moving[:, here, i], self.resting[:, here, k] = joiner, leaver
+        leaver[:, _LEFT] = np.where(up, np.where(beyond, -1.0, -np.inf), slope)
+        leaver[:, _RIGHT] = np.where(up, slope, np.where(beyond, 1.0, np.inf))
+        leaver[:, _AT] = kink
+        joiner[:, _LOW] = np.where(taken > 0, 0.0, joiner[:, _LOWEST])
+        joiner[:, _HIGH] = np.where(taken < 0, 0.0, joiner[:, _HIGHEST])
+        joiner[:, _SLOPE] = taken
+        self.moving[here, :, i], self.resting[here, :, k] = joiner, leaver
         if len(stays):
-            T[stays], self.moving[:, stays], self.resting[:, stays] = kept
+            T[stays], self.moving[stays], self.resting[stays] = kept
         return False
 
     def _stay(self, at: Ints, i: Ints, up: Mask) -> None:
         """Let features go on to their pieces on the other side of 0."""
         i, up = i[at], up[at]
-        _, lowest, highest, _, _, slope = self.moving[:, at, i]
+        _, lowest, highest, _, _, slope = self.moving[at, :, i].T
         self.T[at, -1] -= 2 * slope[:, None] * self.T[at, i]
-        self.moving[_LOW:, at, i] = np.where(up, lowest, 0.0), np.where(up, 0.0, highest), -slope
+        piece = np.where(up, lowest, 0.0), np.where(up, 0.0, highest), -slope
+        self.moving[at, _LOW:, i] = np.transpose(piece)
 
     def _prove(self, at: Ints, i: Ints, up: Mask) -> None:
         """End with costs far out on the ray along which they grow without bound.
@@ -189,25 +193,32 @@ class _Tableaus:
         So far that the bound is beyond doubt, not farther: on the ray alone rounding might eat up the proof.
         """
         i, row, cost, cutoff = i[at], self.T[at, i[at]], self.T[at, -1, -1], self.cutoff[at]
-        missed = np.where(up[at], self.moving[_LOW, at, i], self.moving[_HIGH, at, i]) - row[:, -1]
+        missed = np.where(up[at], self.moving[at, _LOW, i], self.moving[at, _HIGH, i]) - row[:, -1]
         goal = np.where(cutoff < np.inf, 2 * cutoff, 1e6 * (cost + np.abs(missed)))
         t = np.maximum(goal - cost, 0.0) / missed
         self.T[at, -1, :-1] -= t[:, None] * row[:, :-1]
-        self.moving[_SLOPE, at, i] -= t
+        self.moving[at, _SLOPE, i] -= t
         self.status[at] = INFEASIBLE
 
-    def _end(self, result: Vertex) -> Ints:
-        """Store the problems that have ended; return the places of those that have not, which go on."""
-        ended, left = np.flatnonzero(self.status >= 0), np.flatnonzero(self.status < 0)
-        index, each, d = self.index[ended], np.arange(len(ended))[:, None], self.resting.shape[2]
-        T, moving, resting = self.T[ended], self.moving[:, ended], self.resting[:, ended]
-        number = np.hstack([moving[_NUMBER], resting[_NUMBER]]).astype(np.int64)
-        values, costs = np.empty((2, *number.shape))
-        values[each, number] = np.hstack([np.clip(T[:, :-1, -1], moving[_LOW], moving[_HIGH]), resting[_AT]])
-        costs[each, number] = np.hstack([-moving[_SLOPE], T[:, -1, :-1]])
-        result.status[index], result.beta[index] = self.status[ended], values[:, :d]
-        result.multipliers[index] = np.maximum(costs[:, d:], 0.0)
-        self.T, self.slack, self.cutoff = self.T[left], self.slack[left], self.cutoff[left]
-        self.moving, self.resting = self.moving[:, left], self.resting[:, left]
-        self.index, self.status = self.index[left], self.status[left]
+    def _let_go(self, ended: Mask) -> Mask:
+        """Keep aside the problems that have ended; return which ones go on."""
+        left = ~ended
+        self.ended.append((self.index[ended], self.status[ended], self.T[ended]))
+        self.ended[-1] += (self.moving[ended], self.resting[ended])
+        self.index, self.status, self.T = self.index[left], self.status[left], self.T[left]
+        self.moving, self.resting = self.moving[left], self.resting[left]
+        self.slack, self.cutoff = self.slack[left], self.cutoff[left]
         return left
+
+    def result(self) -> Vertex:
+        """Return where the problems have ended; those that have not are unresolved."""
+        self.status[:] = UNRESOLVED
+        self._let_go(self.status >= 0)
+        index, status, T, moving, resting = (np.concatenate(part) for part in zip(*self.ended, strict=True))
+        at, number = index[:, None], np.hstack([moving[:, _NUMBER], resting[:, _NUMBER]]).astype(np.int64)
+        values = np.minimum(np.maximum(T[:, :-1, -1], moving[:, _LOW]), moving[:, _HIGH])
+        table = np.zeros((2, *number.shape))
+        table[0, at, number] = np.hstack([values, resting[:, _AT]])
+        table[1, at, number] = np.hstack([-moving[:, _SLOPE], T[:, -1, :-1]])
+        d = resting.shape[2]
+        return Vertex(status[np.argsort(index)], table[0, :, :d], np.maximum(table[1, :, d:], 0.0))
