@@ -73,21 +73,22 @@ def dual_simplex(
     """
     (n, d), R, here, there = lo.shape, rows.shape[1], np.arange(len(rows)), rows >= 0
     status, beta, multipliers = np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R))
-    rate = np.abs(Q).max(axis=1)
+    steepest = np.abs(Q).argmax(axis=1)
+    rate = np.abs(Q)[np.arange(len(Q)), steepest]
     rate = np.where(rate > 0, rate, 1.0)[rows]  # in these units a violation is about the length it asks for
     g = np.where(there, g, -np.inf)
     # Often the most violated row alone, met by the feature that counts most in it, is all that is asked for.
     i = (g / rate).argmax(axis=1)
-    of_row = Q[rows[here, i]]
-    size = np.abs(of_row) * np.where(of_row > 0, hi > 0, lo < 0)
-    k = size.argmax(axis=1)
+    j = rows[here, i]
+    k = steepest[j]
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.maximum(g[here, i], 0.0) / of_row[here, k]
+        change = np.maximum(g[here, i], 0.0) / Q[j, k]
         met = Q[rows, k[:, None]] * change[:, None] >= g - slack
-        met[here, i] = (lo[here, k] <= change) & (change <= hi[here, k]) & (size[here, k] > 0)
-        at, left = np.nonzero(met.all(axis=1))[0], np.nonzero(~met.all(axis=1))[0]
+        met[here, i] = (lo[here, k] <= change) & (change <= hi[here, k]) & (Q[j, k] != 0)
+        done = met.all(axis=1)
+        at, left = done.nonzero()[0], (~done).nonzero()[0]
         status[at] = np.where(np.abs(change[at]) > cutoff[at], CUT_OFF, SOLVED)
-        beta[at, k[at]], multipliers[at, i[at]] = change[at], 1 / size[at, k[at]]
+        beta[at, k[at]], multipliers[at, i[at]] = change[at], 1 / rate[at, i[at]]
         if len(left):
             T = np.zeros((len(left), R + 1, d + 1))
             scale = rate[left]
