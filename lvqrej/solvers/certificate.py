@@ -21,11 +21,7 @@ EPS = float(np.finfo(float).eps)
 def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
     """Return min |beta|_1 s.t. q'beta >= tau, lo <= beta <= hi, row by row; infinity if there is none.
 
-    Parameters
-    ----------
-    q, lo, hi : ndarrays of shape (n, d)
-        With lo <= 0 <= hi.
-    tau : ndarray of shape (n,)
+    q (n, d), tau (n,) and lo <= 0 <= hi (n, d).
 
     Examples
     --------

@@ -145,17 +145,9 @@ def search(
 ) -> Nearest:
     """Find for each row of X the nearest point of the union of cells, in weighted l1.
 
-    Parameters
-    ----------
-    cells : Constraints
-    X : ndarray of shape (n, d)
-    weights : ndarray of shape (d,)
-        Positive.
-    lower, upper : ndarrays of shape (n, d)
-        Bounds of the answer, lower <= X <= upper. Equal bounds fix a feature.
-    margin : float
-        How far inside the constraints to aim, relative to the sizes of their terms; the bounds of the
-        distance are those of the cells as they are.
+    X (n, d); positive weights (d,); lower <= X <= upper (n, d) bound the answer, equal ones fix a feature.
+    The `margin` is how far inside the constraints to aim, relative to the sizes of their terms; the bounds of
+    the distance are those of the cells as they are.
     """
     n, d = X.shape
     result = Nearest.nothing(n, d)

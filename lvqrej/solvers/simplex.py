@@ -45,23 +45,10 @@ def dual_simplex(
 ) -> Vertex:
     """Solve min |beta|_1 s.t. Q[rows] beta >= g - slack, lo <= beta <= hi for each problem.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (N, d)
-    rows : ndarray of shape (n, R)
-        The half-spaces of each problem; padded with -1.
-    g, slack : ndarrays of shape (n, R)
-        Right-hand sides, and by how much a row may be missed.
-    lo, hi : ndarrays of shape (n, d)
-        With lo <= 0 <= hi.
-    cutoff : ndarray of shape (n,)
-        A problem whose cost exceeds it ends with CUT_OFF.
-
-    Returns
-    -------
-    Vertex
-        On INFEASIBLE the multipliers prove a bound beyond the cutoff (a million times the present cost if
-        there is none).
+    Q (N, d) has the normals of all half-spaces, `rows` (n, R) which of them each problem has, padded with -1;
+    g and slack are (n, R), lo <= 0 <= hi are (n, d). A problem whose cost exceeds the `cutoff` (n,) ends with
+    CUT_OFF. On INFEASIBLE the multipliers prove a bound beyond the cutoff (a million times the present cost
+    if there is none).
 
     Examples
     --------
