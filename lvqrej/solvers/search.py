@@ -25,8 +25,7 @@ from lvqrej.solvers.simplex import dual_simplex
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# Changes, certified bounds, whether the changes are in their cells, whether the cells are closed.
-Solved = tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]
+Mask = NDArray[np.bool_]
 
 #: How an answer was found; searches store the index.
 PATHS = ("accepted", "start", "homotopy", "simplex", "cone", "none")
@@ -75,26 +74,30 @@ class Constraints:
     plain: Floats | None = None
 
     @cached_property
-    def flat(self) -> NDArray[np.bool_]:
+    def flat(self) -> Mask:
         """Which constraints are half-spaces, of shape (c,)."""
         return self.alpha == self.beta
 
     @cached_property
-    def normals(self) -> tuple[Floats, Floats, Ints]:
-        """Gradients of -f of the half-spaces (N, d), sizes of their terms, and which is whose (c,), or -1."""
-        paired, is_plain = self.flat & (self.near >= 0), self.near < 0
-        plain = np.empty((0, self.metrics.shape[2])) if self.plain is None else self.plain
-        _, first, which = np.unique(
-            self.near[paired] * len(self.points) + self.far[paired], return_index=True, return_inverse=True
-        )
-        a, b = self.near[paired][first], self.far[paired][first]
+    def normals(self) -> tuple[Floats, Floats]:
+        """Gradients of -f of the half-spaces and the sizes of their terms, both (c, d), 0 for balls."""
+        result = np.zeros((2, len(self.near), self.metrics.shape[2]))
+        plain, paired = self.near < 0, self.flat & (self.near >= 0)
+        if self.plain is not None:
+            result[:, plain] = self.plain[self.far[plain]], np.abs(self.plain[self.far[plain]])
+        a, b = self.near[paired], self.far[paired]
         difference, L = self.points[a] - self.points[b], self.metrics[self.point_metric[a]]
-        pulled = 2 * np.einsum("nkd,nk->nd", L, np.einsum("nkd,nd->nk", L, difference))
-        size = np.abs(L)
-        sizes = 2 * np.einsum("nkd,nk->nd", size, np.einsum("nkd,nd->nk", size, np.abs(difference)))
-        index = np.full(len(self.near), -1)
-        index[paired], index[is_plain] = len(plain) + which, self.far[is_plain]
-        return np.vstack([plain, pulled]), np.vstack([np.abs(plain), sizes]), index
+        for i, (M, way) in enumerate([(L, difference), (np.abs(L), np.abs(difference))]):
+            result[i, paired] = 2 * np.einsum("nkd,nk->nd", M, np.einsum("nkd,nd->nk", M, way))
+        return result[0], result[1]
+
+    @cached_property
+    def ball(self) -> Floats:
+        """B^2 = |A|^2 - s g of each constraint, the same from everywhere: the radius is B / s."""
+        near, far = (np.where(self.near < 0, 0, part) for part in (self.near, self.far))
+        L, between = self.metrics[self.point_metric[near]], self.points[near] - self.points[far]
+        squares = np.square(np.einsum("ckd,cd->ck", L, between)).sum(axis=1)
+        return self.alpha * self.beta * squares - (self.alpha - self.beta) * self.gamma
 
     def of_metric(self, m: int) -> Any:
         """Return the places of the points that are measured in this metric."""
@@ -115,28 +118,24 @@ class Weighed(NamedTuple):
     M: Floats  # (M, k, d) metrics / w
     gram: Floats  # (M, d, d)
     length: Floats  # (M, d) column lengths |M_k|
-    Q: Floats  # (N, d) normals / w
-    Q_size: Floats  # (N, d)
+    Q: Floats  # (c, d) normals / w
+    Q_size: Floats  # (c, d)
     near: Ints  # (c,) points of the two distances, 0 for a plain half-space
     far: Ints  # (c,)
     metric: Ints  # (c,)
     s: Floats  # (c,)
-    ball: Floats  # (c,) B^2 = |A|^2 - s g, the same from everywhere
-    flat_cell: NDArray[np.bool_]  # (cells,)
+    flat_cell: Mask  # (cells,)
 
     @staticmethod
     def of(cells: Constraints, weights: Floats) -> Weighed:
         """Return what the cells are in units of the objective."""
-        M, (normals, sizes, _) = cells.metrics / weights, cells.normals
+        M, (normals, sizes) = cells.metrics / weights, cells.normals
         gram = np.einsum("mkd,mke->mde", M, M)
         near, far = (np.where(cells.near < 0, 0, part) for part in (cells.near, cells.far))
-        s, metric = cells.alpha - cells.beta, cells.point_metric[near]
-        between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
-        ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
         flat_cell = np.asarray((cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1))
         return Weighed(
             weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights,
-            near, far, metric, s, ball, flat_cell,
+            near, far, cells.point_metric[near], cells.alpha - cells.beta, flat_cell,
         )  # fmt: skip
 
 
@@ -187,7 +186,8 @@ def _search(view: View, found: Nearest) -> None:
             rows, cell = rows[go], cell[go]
             if len(rows) == 0:
                 break
-            answer = view.projected(rows, cell, by_cone, best[rows])
+            path = np.where(by_cone, CONE, np.where(view.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+            answer = view.projected(rows, cell, path, best[rows])
             turn[rows, cell] = np.where(answer.closed, 2, 1 + by_cone)
             bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
             distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
@@ -195,7 +195,7 @@ def _search(view: View, found: Nearest) -> None:
             nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
             at, length = rows[nearer], distance[nearer]
             best[at], found.cells[at] = length, cell[nearer]
-            found.paths[at] = np.where(length > 0, answer.path[nearer], START)
+            found.paths[at] = np.where(length > 0, path[nearer], START)
             found.changes[at] = answer.beta[nearer] / view.W.weights
             rows, width = rows if width == 1 else np.unique(rows), 1 if by_cone else 4 * width
     found.bounds[:] = np.minimum(bounds.min(axis=1), best)
@@ -206,9 +206,8 @@ class Projections(NamedTuple):
 
     beta: Floats
     bound: Floats  # certified
-    path: Ints
-    valid: NDArray[np.bool_]  # whether the change is in the cell
-    closed: NDArray[np.bool_]  # whether nothing is left to be found there
+    valid: Mask  # whether the change is in the cell
+    closed: Mask  # whether nothing is left to be found there
 
 
 class View:
@@ -238,7 +237,7 @@ class View:
         self.size[:c] = alpha * sizes[W.near] + beta * sizes[W.far] + np.abs(gamma)
         plain = np.flatnonzero(cells.near < 0)
         if len(plain):
-            normals = cells.normals[0][cells.far[plain]]
+            normals = cells.normals[0][plain]
             self.g[plain] = gamma[plain] - normals @ X.T
             self.size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
 
@@ -252,7 +251,7 @@ class View:
         value, rate = self.g - self.unit * self.size, np.ones((c + 1, len(self.X)))
         flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
         if len(flat):
-            rate[flat] = self._rates()[cells.normals[2][flat]]
+            rate[flat] = self._rates(flat)
         with np.errstate(divide="ignore", invalid="ignore"):
             if len(curved):
                 rate[curved] = self._ball_rates(curved)
@@ -265,7 +264,7 @@ class View:
     def _ball_rates(self, j: Ints) -> Floats:
         """Return what divides the value of balls j in the bound, of shape (balls, n)."""
         cells, W = self.cells, self.W
-        alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, W.ball))
+        alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, cells.ball))
         near, far, (S, n, k) = W.near[j], W.far[j], self.z.shape
         pulls = np.empty((S, n, len(W.weights)))
         for m, M in enumerate(W.M):
@@ -283,107 +282,104 @@ class View:
         empty = rest < -1e-9 * norm**2
         return np.where(empty, 0.0, rate * (norm + np.sqrt(np.maximum(rest, 0.0))) / norm)
 
-    def _rates(self) -> Floats:
-        """Return max_k |Q_k| of each normal over the features that may move, of shape (N, n or 1)."""
-        Q = self.W.Q + np.sign(self.W.Q) * self.unit * self.W.Q_size
+    def _rates(self, j: Ints) -> Floats:
+        """Return max_k |Q_k| of half-spaces j over the features that may move, of shape (j, n or 1)."""
+        size = np.abs(self.W.Q[j]) + self.unit * self.W.Q_size[j]
         if self.free:
-            return np.abs(Q).max(axis=1)[:, None]
-        up, down = np.maximum(Q, 0.0), np.maximum(-Q, 0.0)
-        ways = np.hstack([self.hi > 0, self.lo < 0])
-        kinds, which = np.unique(ways, axis=0, return_inverse=True)
-        d = Q.shape[1]
-        rates = [np.maximum(up * kind[:d], down * kind[d:]).max(axis=1, initial=0.0) for kind in kinds]
+            return size.max(axis=1)[:, None]
+        ways, which = np.unique(np.hstack([self.hi > 0, self.lo < 0]), axis=0, return_inverse=True)
+        d, rises = size.shape[1], self.W.Q[j] > 0
+        rates = [(size * np.where(rises, way[:d], way[d:])).max(axis=1) for way in ways]
         return np.array(rates)[which.ravel()].T
 
-    def projected(self, i: Ints, cell: Ints, by_cone: bool, cutoff: Floats) -> Projections:
-        """Project samples i onto a cell each, unless it is farther than the cutoff."""
-        rows = self.cells.rows[cell]
-        path = np.where(by_cone, CONE, np.where(self.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+    def projected(self, i: Ints, cell: Ints, path: Ints, cutoff: Floats) -> Projections:
+        """Project samples i onto a cell each by the given paths, unless it is farther than the cutoff."""
+        n, rows = len(i), self.cells.rows[cell]
+        result = Projections(np.zeros((n, self.X.shape[1])), np.zeros(n), *np.zeros((2, n), dtype=bool))
         solvers = {SIMPLEX: self._by_simplex, HOMOTOPY: self._by_homotopy, CONE: self._by_cone}
-        result = Projections(
-            np.zeros((len(i), self.X.shape[1])), np.zeros(len(i)), path, *np.zeros((2, len(i)), dtype=bool)
-        )
         for kind, solve in solvers.items():
             (at,) = np.nonzero(path == kind)
             if len(at):
-                result.beta[at], result.bound[at], result.valid[at], result.closed[at] = solve(
-                    i[at], rows[at], cutoff[at]
-                )
+                for whole, part in zip(result, solve(i[at], rows[at], cutoff[at]), strict=True):
+                    whole[at] = part
         return result
 
-    def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Solved:
+    def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto any cell, one after the other; what is left open then remains so."""
         answers = [cone_projection(self._program(int(k), row)) for k, row in zip(i, rows, strict=True)]
-        beta, bound = (np.array([getattr(answer, name) for answer in answers]) for name in ("beta", "bound"))
         valid = np.array([answer.status == SOLVED for answer in answers])
-        return beta, bound, valid, np.full(len(i), True)
+        beta, bound = (np.array([getattr(answer, name) for answer in answers]) for name in ("beta", "bound"))
+        return Projections(beta, bound, valid, np.full(len(i), True))
 
-    def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Solved:
+    def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto cells of half-spaces."""
-        W, at, lo, hi = self.W, i[:, None], self.lo[i], self.hi[i]
-        index = np.where(rows >= 0, self.cells.normals[2][rows], -1)
+        W, at = self.W, i[:, None]
         g, size = self.g[rows, at], self.size[rows, at]
         margin = self.aim * size
-        status, beta, lam = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
+        found = dual_simplex(W.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
         # Few multipliers are not 0.
-        few, here = int((lam > 0).sum(axis=1).max()), np.arange(len(i))[:, None]
-        some = np.argsort(-lam, axis=1)[:, :few]
-        lam, index, size, g = (part[here, some] for part in (lam, index, size, g))
-        q, q_size = (np.einsum("nr,nrd->nd", lam, part[index]) for part in (W.Q, W.Q_size))
+        lam, here = found.multipliers, np.arange(len(i))[:, None]
+        some = np.argsort(-lam, axis=1)[:, : int((lam > 0).sum(axis=1).max())]
+        lam, size, g = (part[here, some] for part in (lam, size, g))
+        q, q_size = (np.einsum("nr,nrd->nd", lam, part[rows[here, some]]) for part in (W.Q, W.Q_size))
         tau, tau_size = (lam * np.where(lam > 0, g, 0.0)).sum(axis=1), (lam * size).sum(axis=1)
-        bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
-        length, valid = np.abs(beta).sum(axis=1), status == SOLVED
-        closed = bound >= (1 - _OPTIMAL) * np.where(status == CUT_OFF, cutoff, length)
-        if not closed.all():  # for more than rounding and the margin
-            closed |= valid & (knapsack(q, tau + self.aim * tau_size, lo, hi) >= (1 - _OPTIMAL) * length)
-            proven = bound > np.minimum(cutoff, 1e3 * length)
-            closed = np.where(status == INFEASIBLE, proven, closed & (status != UNRESOLVED))
-        return beta, bound, valid, closed
+        row = q, tau, q_size, tau_size, self.aim * tau_size
+        return self._certified(i, found.status, found.beta, found.status == SOLVED, row, cutoff)
 
-    def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Solved:
+    def _certified(
+        self, i: Ints, status: Ints, beta: Floats, valid: Mask, row: tuple[Floats, ...], cutoff: Floats
+    ) -> Projections:
+        """Certify what was found by an inequality (q, tau, the sizes of their terms, the margin) each.
+
+        A cell is closed if that proves the change to be nearest, up to rounding and the margin, or the cell
+        to be empty or farther than the cutoff.
+        """
+        (q, tau, q_size, tau_size, margin), lo, hi = row, self.lo[i], self.hi[i]
+        bound, length = certified(q, tau, q_size, tau_size, lo, hi, self.unit), np.abs(beta).sum(axis=1)
+        least = (1 - _OPTIMAL) * np.where(status == CUT_OFF, cutoff, length)
+        closed = bound >= least
+        if not closed.all():
+            closed |= knapsack(q, tau + margin, lo, hi) >= least
+        closed &= np.where(status == SOLVED, valid, status != UNRESOLVED)
+        closed &= (status != INFEASIBLE) | (bound > np.minimum(cutoff, 1e3 * length))
+        return Projections(beta, bound, valid, closed)
+
+    def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Projections:
         """Project onto the most demanding ball of each cell alone (or onto ball j): often all others hold.
 
         If another ball is missed, it is tried next. What neither meets is left to the cone program.
         """
         W, lo, hi, here = self.W, self.lo[i], self.hi[i], np.arange(len(i))
-        ball = (rows >= 0) & ~self.cells.flat[rows]
-        first = j is None
+        ball, first = (rows >= 0) & ~self.cells.flat[rows], j is None
         if j is None:
             j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j], self.g[j, i], self.aim * self.size[j, i]
+        metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self.aim * self.size[j, i]
         A, size = self._terms(i, j)
-        c = self._pulled(metric, A)
-        path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
-        beta = path.beta
+        path = homotopy(W.gram, metric, self._pulled(metric, A), W.s[j], g + margin, hi > 0, lo < 0, cutoff)
+        beta, solved = path.beta, path.status == SOLVED
         e, ev = self._pushed(metric, beta), self._pushed(metric, path.direction)
         # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
-        f = g + margin + (e * (s[:, None] * e - 2 * A)).sum(axis=1)
-        slope = ((A - s[:, None] * e) * ev).sum(axis=1)
-        inner = slope**2 - s * (ev * ev).sum(axis=1) * f
-        solved = path.status == SOLVED
+        f = g + margin + (e * (s * e - 2 * A)).sum(axis=1)
+        slope = ((A - s * e) * ev).sum(axis=1)
+        inner = slope**2 - (s * ev * ev).sum(axis=1) * f
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(solved & (slope > 0) & (inner >= 0), f / (slope + np.sqrt(inner)), 0.0)[:, None]
         beta, e = beta + t * path.direction, e + t * ev
-        y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
-        q, tau = 2 * self._pulled(metric, y), g - s * squared
-        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s * np.sqrt(squared))[:, None] * W.length[metric]
-        tau_size = self.size[j, i] + s * squared + 2 * size * np.sqrt(squared)
-        bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
+        y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
+        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + W.s[j] * long)[:, None] * W.length[metric]
+        tau_size = self.size[j, i] + square + 2 * size * long
+        row = 2 * self._pulled(metric, y), g - square, q_size, tau_size, margin
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
         valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
-        least = (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
-        optimal = bound >= least
-        if not optimal[valid].all():  # for more than rounding and the margin
-            optimal = knapsack(q, tau + margin, lo, hi) >= least
-        proven = np.where(path.status == CUT_OFF, bound >= (1 - _OPTIMAL) * cutoff, bound > cutoff)
-        closed = np.where(solved, valid & optimal, proven)
+        result = self._certified(i, path.status, beta, valid, row, cutoff)
         worst = np.where(ball, others, -np.inf).argmax(axis=1)
         (missed,) = np.nonzero(solved & (others[here, worst] > 0) & ball[here, worst])
         if first and len(missed):
             again = self._by_homotopy(i[missed], rows[missed], cutoff[missed], rows[missed, worst[missed]])
-            beta[missed], valid[missed], closed[missed] = again[0], again[2], again[3]
-            bound[missed] = np.maximum(again[1], bound[missed])
-        return beta, bound, valid, closed
+            again.bound[:] = np.maximum(again.bound, result.bound[missed])
+            for whole, part in zip(result, again, strict=True):
+                whole[missed] = part
+        return result
 
     def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
         """Return A (n, k) and the size |A| (n,) would have without cancellation."""
@@ -415,17 +411,17 @@ class View:
         value += cells.gamma[rows]
         plain = cells.near[rows] < 0
         if plain.any():
-            steps = np.einsum("nrd,nd->nr", W.Q[np.where(plain, cells.far[rows], 0)], beta)
+            steps = np.einsum("nrd,nd->nr", W.Q[rows], beta)
             value = np.where(plain, self.g[rows, i[:, None]] - steps, value)
         return np.where(rows >= 0, value + 0.5 * self.aim * self.size[rows, i[:, None]], -np.inf)
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
         W, j = self.W, rows[rows >= 0]
-        flat, normal, metric = self.cells.flat[j], self.cells.normals[2][j], W.metric[j]
+        flat, metric = self.cells.flat[j], W.metric[j]
         A, size = self._terms(np.full(len(j), i), j)
         q, q_size = 2 * self._pulled(metric, A), 2 * size[:, None] * W.length[metric]
-        q[flat], q_size[flat] = W.Q[normal[flat]], W.Q_size[normal[flat]]
+        q[flat], q_size[flat] = W.Q[j[flat]], W.Q_size[j[flat]]
         metrics, none = list(W.M), np.empty((0, len(W.weights)))
         return Program(
             M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
