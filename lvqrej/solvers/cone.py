@@ -213,25 +213,25 @@ def _polished(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floa
     at_lo = np.isfinite(lo) & (beta < 0) & (beta - lo <= _ZERO * largest)
     beta = np.where(at_hi, hi, np.where(at_lo, lo, beta))
     moving = np.flatnonzero((beta != 0) & ~at_hi & ~at_lo)
-    weight = lam * np.maximum(np.abs(program.q).max(axis=1), 1e-300)
-    tight = np.flatnonzero(weight > _ZERO * weight.max(initial=0.0))
+    weight = lam * np.abs(program.q).max(axis=1)
     lam = np.where(weight > _ZERO * weight.max(initial=0.0), lam, 0.0)
+    tight = np.flatnonzero(lam)
     signs, p = np.sign(beta), len(moving)
     for _ in range(12):
         rows = program.gradients(program.images(beta))[np.ix_(tight, moving)]
-        hessian = np.zeros((p, p))
+        jacobian = np.zeros((p + len(tight), p + len(tight)))
+        jacobian[:p, p:], jacobian[p:, :p] = -rows.T, -rows
         for j in tight[program.s[tight] > 0]:
             part = program.M[j][:, moving]
-            hessian += 2 * lam[j] * program.s[j] * part.T @ part
+            jacobian[:p, :p] += 2 * lam[j] * program.s[j] * part.T @ part
         residual = np.concatenate([signs[moving] - lam[tight] @ rows, program.values(beta)[tight]])
-        jacobian = np.block([[hessian, -rows.T], [-rows, np.zeros((len(tight), len(tight)))]])
         scale = np.concatenate([np.full(p, largest), np.maximum(lam[tight], 1e-300)])
         step = scale * np.linalg.lstsq(jacobian * scale, -residual, rcond=1e-14)[0]
         beta[moving] += step[:p]
         lam[tight] += step[p:]
         if not (np.isfinite(beta).all() and np.isfinite(lam).all()):
             return None
-        if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
+        if np.abs(step[:p]).max(initial=0.0) <= 1e-12 * largest:  # the next would be below rounding
             break
     inside = (beta >= lo).all() and (beta <= hi).all() and (lam >= 0).all() and program.holds(beta)
     return (beta, lam) if inside and np.abs(beta).sum() <= (1 + _ZERO) * length else None
