@@ -216,11 +216,9 @@ class Cells(Constraints, Sequence[Cell]):
         return len(self.labels)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"cell {index} of {len(self)}")
-        i = int(index) % len(self)
+        i = range(len(self))[index]
+        if isinstance(i, range):
+            return [self[k] for k in i]
         pieces = [self._piece(j) for j in self.rows[i] if j >= 0]
         return Cell(
             balls=tuple(piece for piece in pieces if isinstance(piece, Ball)),
@@ -230,18 +228,13 @@ class Cells(Constraints, Sequence[Cell]):
         )
 
     def _piece(self, j: int) -> Ball | HalfSpace:
-        alpha, beta, gamma = self.alpha[j], self.beta[j], self.gamma[j]
+        normal, a, b = self.normals[0][j], self.points[self.near[j]], self.points[self.far[j]]
         if self.flat[j]:
-            normal = self.normals[0][j]
-            if self.near[j] < 0:
-                return HalfSpace(normal, -gamma)
-            middle = (self.points[self.near[j]] + self.points[self.far[j]]) / 2
-            return HalfSpace(normal, -float(normal @ middle) - gamma)
-        a, b = self.points[self.near[j]], self.points[self.far[j]]
-        L = self.metrics[self.point_metric[self.near[j]]]
-        between = L @ (a - b)
-        squared = alpha * beta / (alpha - beta) ** 2 * float(between @ between) - gamma / (alpha - beta)
-        return Ball(a + beta / (alpha - beta) * (a - b), float(np.sqrt(max(squared, 0.0))), L)
+            middle = 0 * normal if self.near[j] < 0 else (a + b) / 2
+            return HalfSpace(normal, -float(normal @ middle) - self.gamma[j])
+        s = self.alpha[j] - self.beta[j]
+        radius = float(np.sqrt(max(self.ball[j], 0.0)) / s)
+        return Ball(a + self.beta[j] / s * (a - b), radius, self.metrics[self.point_metric[self.near[j]]])
 
     def nearest(
         self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
@@ -257,19 +250,9 @@ class Cells(Constraints, Sequence[Cell]):
 
     def active(self, cell: int, x: Floats, tolerance: float = 1e-7) -> list[str]:
         """Say in words which constraints of a cell are tight at x, relative to the sizes of their terms."""
-        tight = []
-        for j in self.rows[cell][self.rows[cell] >= 0]:
-            if self.near[j] < 0:
-                terms = self.normals[0][j] * x
-                value, size = self.gamma[j] - terms.sum(), abs(self.gamma[j]) + np.abs(terms).sum()
-            else:
-                L = self.metrics[self.point_metric[self.near[j]]]
-                near, far = (L @ (self.points[p] - x) for p in (self.near[j], self.far[j]))
-                parts = self.alpha[j] * (near @ near), self.beta[j] * (far @ far), self.gamma[j]
-                value, size = parts[0] - parts[1] + parts[2], parts[0] + parts[1] + abs(parts[2])
-            if value >= -tolerance * size:
-                tight.append(self._words(j))
-        return tight
+        _, _, value, size = self.seen_from(x[None])
+        rows = self.rows[cell][self.rows[cell] >= 0]
+        return [self._words(j) for j in rows if value[j, 0] >= -tolerance * size[j, 0]]
 
     def _words(self, j: int) -> str:
         if self.near[j] < 0 or not len(self.point_names):

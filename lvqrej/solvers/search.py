@@ -92,12 +92,43 @@ class Constraints:
         return result[0], result[1]
 
     @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The points of the two distances of each constraint, 0 for plain half-spaces."""
+        return np.where(self.near < 0, 0, self.near), np.where(self.near < 0, 0, self.far)
+
+    @cached_property
     def ball(self) -> Floats:
         """B^2 = |A|^2 - s g of each constraint, the same from everywhere: the radius is B / s."""
-        near, far = (np.where(self.near < 0, 0, part) for part in (self.near, self.far))
+        near, far = self.ends
         L, between = self.metrics[self.point_metric[near]], self.points[near] - self.points[far]
         squares = np.square(np.einsum("ckd,cd->ck", L, between)).sum(axis=1)
         return self.alpha * self.beta * squares - (self.alpha - self.beta) * self.gamma
+
+    def seen_from(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return z = L (point - x), (S, n, k), and the values of the constraints, each with its size.
+
+        The size of z (S, n) is at least |z| without cancellation: what its rounding is relative to. The last
+        of the values g (c + 1, n) stands for the padding of rows: it always holds.
+        """
+        (S, d), (n, c), (near, far) = self.points.shape, (len(X), len(self.near)), self.ends
+        z, reach = np.empty((S, n, self.metrics.shape[1])), np.empty((S, n))
+        for m, L in enumerate(self.metrics):
+            mine = self.of_metric(m)
+            difference = self.points[mine, None] - X
+            z[mine] = (difference.reshape(-1, d) @ L.T).reshape(-1, n, len(L))
+            reach[mine] = np.abs(difference) @ np.sqrt((L * L).sum(axis=0))
+        squares = np.einsum("snk,snk->sn", z, z)
+        sizes = reach * np.sqrt(squares)
+        g, size = np.full((c + 1, n), -np.inf), np.zeros((c + 1, n))
+        alpha, beta, gamma = (part[:, None] for part in (self.alpha, self.beta, self.gamma))
+        g[:c] = alpha * squares[near] - beta * squares[far] + gamma
+        size[:c] = alpha * sizes[near] + beta * sizes[far] + np.abs(gamma)
+        plain = np.flatnonzero(self.near < 0)
+        if len(plain):
+            normals = self.normals[0][plain]
+            g[plain] = gamma[plain] - normals @ X.T
+            size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
+        return z, reach, g, size
 
     def of_metric(self, m: int) -> Any:
         """Return the places of the points that are measured in this metric."""
@@ -120,8 +151,6 @@ class Weighed(NamedTuple):
     length: Floats  # (M, d) column lengths |M_k|
     Q: Floats  # (c, d) normals / w
     Q_size: Floats  # (c, d)
-    near: Ints  # (c,) points of the two distances, 0 for a plain half-space
-    far: Ints  # (c,)
     metric: Ints  # (c,)
     s: Floats  # (c,)
     flat_cell: Mask  # (cells,)
@@ -131,11 +160,10 @@ class Weighed(NamedTuple):
         """Return what the cells are in units of the objective."""
         M, (normals, sizes) = cells.metrics / weights, cells.normals
         gram = np.einsum("mkd,mke->mde", M, M)
-        near, far = (np.where(cells.near < 0, 0, part) for part in (cells.near, cells.far))
         flat_cell = np.asarray((cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1))
         return Weighed(
             weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights,
-            near, far, cells.point_metric[near], cells.alpha - cells.beta, flat_cell,
+            cells.point_metric[cells.ends[0]], cells.alpha - cells.beta, flat_cell,
         )  # fmt: skip
 
 
@@ -220,26 +248,7 @@ class View:
         self.lo, self.hi = (lower - X) * W.weights, (upper - X) * W.weights
         self.free = bool((self.lo < 0).all() and (self.hi > 0).all())
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
-        n, (S, d), c = len(X), cells.points.shape, len(W.near)
-        self.z = np.empty((S, n, cells.metrics.shape[1]))
-        self.reach = np.empty((S, n))  # at least |z| without cancellation: what its rounding is relative to
-        for m, L in enumerate(cells.metrics):
-            mine = cells.of_metric(m)
-            difference = cells.points[mine, None] - X
-            self.z[mine] = (difference.reshape(-1, d) @ L.T).reshape(-1, n, len(L))
-            self.reach[mine] = np.abs(difference) @ (W.length[m] * W.weights)
-        squares = np.einsum("snk,snk->sn", self.z, self.z)
-        sizes = self.reach * np.sqrt(squares)
-        # Values of the constraints (c + 1, n); the last one stands for the padding of rows: it always holds.
-        self.g, self.size = np.full((c + 1, n), -np.inf), np.zeros((c + 1, n))
-        alpha, beta, gamma = (part[:, None] for part in (cells.alpha, cells.beta, cells.gamma))
-        self.g[:c] = alpha * squares[W.near] - beta * squares[W.far] + gamma
-        self.size[:c] = alpha * sizes[W.near] + beta * sizes[W.far] + np.abs(gamma)
-        plain = np.flatnonzero(cells.near < 0)
-        if len(plain):
-            normals = cells.normals[0][plain]
-            self.g[plain] = gamma[plain] - normals @ X.T
-            self.size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
+        self.z, self.reach, self.g, self.size = cells.seen_from(X)
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -247,8 +256,8 @@ class View:
         A half-space: g / max_k |Q_k|. A ball: g |A| / ((|A| + B) max_k |c_k|), c = M'A. Infinite where
         nothing that may move helps.
         """
-        cells, c = self.cells, len(self.W.near)
-        value, rate = self.g - self.unit * self.size, np.ones((c + 1, len(self.X)))
+        cells = self.cells
+        value, rate = self.g - self.unit * self.size, np.ones(self.g.shape)
         flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
         if len(flat):
             rate[flat] = self._rates(flat)
@@ -265,7 +274,7 @@ class View:
         """Return what divides the value of balls j in the bound, of shape (balls, n)."""
         cells, W = self.cells, self.W
         alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, cells.ball))
-        near, far, (S, n, k) = W.near[j], W.far[j], self.z.shape
+        (near, far), (S, n, k) = (part[j] for part in cells.ends), self.z.shape
         pulls = np.empty((S, n, len(W.weights)))
         for m, M in enumerate(W.M):
             mine = cells.of_metric(m)
@@ -355,9 +364,18 @@ class View:
             j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
         metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self.aim * self.size[j, i]
         A, size = self._terms(i, j)
-        path = homotopy(W.gram, metric, self._pulled(metric, A), W.s[j], g + margin, hi > 0, lo < 0, cutoff)
+        path = homotopy(
+            W.gram,
+            metric,
+            _times(W.M.transpose(0, 2, 1), metric, A),
+            W.s[j],
+            g + margin,
+            hi > 0,
+            lo < 0,
+            cutoff,
+        )
         beta, solved = path.beta, path.status == SOLVED
-        e, ev = self._pushed(metric, beta), self._pushed(metric, path.direction)
+        e, ev = _times(W.M, metric, beta), _times(W.M, metric, path.direction)
         # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
         f = g + margin + (e * (s * e - 2 * A)).sum(axis=1)
         slope = ((A - s * e) * ev).sum(axis=1)
@@ -368,7 +386,7 @@ class View:
         y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
         q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + W.s[j] * long)[:, None] * W.length[metric]
         tau_size = self.size[j, i] + square + 2 * size * long
-        row = 2 * self._pulled(metric, y), g - square, q_size, tau_size, margin
+        row = 2 * _times(W.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
         valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
         result = self._certified(i, path.status, beta, valid, row, cutoff)
@@ -383,19 +401,9 @@ class View:
 
     def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
         """Return A (n, k) and the size |A| (n,) would have without cancellation."""
-        near, far, alpha, beta = self.W.near[j], self.W.far[j], self.cells.alpha[j], self.cells.beta[j]
+        near, far, alpha, beta = (part[j] for part in (*self.cells.ends, self.cells.alpha, self.cells.beta))
         A = alpha[:, None] * self.z[near, i] - beta[:, None] * self.z[far, i]
         return A, alpha * self.reach[near, i] + beta * self.reach[far, i]
-
-    def _pushed(self, metric: Ints, beta: Floats) -> Floats:
-        """Return M beta, of shape (n, k), M of the metric of each row."""
-        M = self.W.M
-        return beta @ M[0].T if len(M) == 1 else np.einsum("nkd,nd->nk", M[metric], beta)
-
-    def _pulled(self, metric: Ints, y: Floats) -> Floats:
-        """Return M'y, of shape (n, d), M of the metric of each row."""
-        M = self.W.M
-        return y @ M[0] if len(M) == 1 else np.einsum("nkd,nk->nd", M[metric], y)
 
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
@@ -405,10 +413,8 @@ class View:
             mine = cells.of_metric(m)
             moved = self.z[mine][:, i] - beta @ M.T
             squares[mine] = np.einsum("snk,snk->sn", moved, moved)
-        value = (
-            cells.alpha[rows] * squares[W.near[rows], here] - cells.beta[rows] * squares[W.far[rows], here]
-        )
-        value += cells.gamma[rows]
+        near, far = (squares[part[rows], here] for part in cells.ends)
+        value = cells.alpha[rows] * near - cells.beta[rows] * far + cells.gamma[rows]
         plain = cells.near[rows] < 0
         if plain.any():
             steps = np.einsum("nrd,nd->nr", W.Q[rows], beta)
@@ -420,7 +426,7 @@ class View:
         W, j = self.W, rows[rows >= 0]
         flat, metric = self.cells.flat[j], W.metric[j]
         A, size = self._terms(np.full(len(j), i), j)
-        q, q_size = 2 * self._pulled(metric, A), 2 * size[:, None] * W.length[metric]
+        q, q_size = 2 * _times(W.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * W.length[metric]
         q[flat], q_size[flat] = W.Q[j[flat]], W.Q_size[j[flat]]
         metrics, none = list(W.M), np.empty((0, len(W.weights)))
         return Program(
@@ -429,3 +435,8 @@ class View:
             q=q, q_size=q_size, s=W.s[j], g=self.g[j, i], g_size=self.size[j, i],
             margin=self.aim * self.size[j, i], lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
+
+
+def _times(M: Floats, metric: Ints, v: Floats) -> Floats:
+    """Return M v, one row for each row of v, M of the metric of each."""
+    return v @ M[0].T if len(M) == 1 else np.einsum("nkd,nd->nk", M[metric], v)

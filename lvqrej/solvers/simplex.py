@@ -60,8 +60,8 @@ def dual_simplex(
     """
     (n, d), R, here, there = lo.shape, rows.shape[1], np.arange(len(rows)), rows >= 0
     status, beta, multipliers = np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R))
-    steepest = np.abs(Q).argmax(axis=1)
-    rate = np.abs(Q)[np.arange(len(Q)), steepest]
+    size = np.abs(Q)
+    steepest, rate = size.argmax(axis=1), size.max(axis=1)
     rate = np.where(rate > 0, rate, 1.0)[rows]  # in these units a violation is about the length it asks for
     g = np.where(there, g, -np.inf)
     # Often the most violated row alone, met by the feature that counts most in it, is all that is asked for.
