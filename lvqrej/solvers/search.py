@@ -85,10 +85,11 @@ class Constraints:
         plain, paired = self.near < 0, self.flat & (self.near >= 0)
         if self.plain is not None:
             result[:, plain] = self.plain[self.far[plain]], np.abs(self.plain[self.far[plain]])
-        a, b = self.near[paired], self.far[paired]
-        difference, L = self.points[a] - self.points[b], self.metrics[self.point_metric[a]]
-        for i, (M, way) in enumerate([(L, difference), (np.abs(L), np.abs(difference))]):
-            result[i, paired] = 2 * np.einsum("nkd,nk->nd", M, np.einsum("nkd,nd->nk", M, way))
+        near, far = self.ends
+        for m, L in enumerate(self.metrics):
+            (j,) = np.nonzero(paired & (self.point_metric[near] == m))
+            way = self.points[near[j]] - self.points[far[j]]
+            result[:, j] = 2 * way @ L.T @ L, 2 * np.abs(way) @ np.abs(L).T @ np.abs(L)
         return result[0], result[1]
 
     @cached_property
@@ -100,8 +101,10 @@ class Constraints:
     def ball(self) -> Floats:
         """B^2 = |A|^2 - s g of each constraint, the same from everywhere: the radius is B / s."""
         near, far = self.ends
-        L, between = self.metrics[self.point_metric[near]], self.points[near] - self.points[far]
-        squares = np.square(np.einsum("ckd,cd->ck", L, between)).sum(axis=1)
+        squares = np.zeros(len(near))
+        for m, L in enumerate(self.metrics):
+            (j,) = np.nonzero(self.point_metric[near] == m)
+            squares[j] = np.square((self.points[near[j]] - self.points[far[j]]) @ L.T).sum(axis=1)
         return self.alpha * self.beta * squares - (self.alpha - self.beta) * self.gamma
 
     def seen_from(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
