@@ -440,7 +440,7 @@ def projected(program: Program, hint: Floats) -> tuple[bool, Floats, Floats]:
     while True:
         work |= moves & (rate > 0) & (rate >= np.sort(rate)[-min(FEW_FEATURES, d)])
         frames = {id(M): np.linalg.qr(M[:, work]) for M in program.M}
-        status, part, lam = solve(program._replace(
+        status, part, lam, _ = solve(program._replace(
             M=[frames[id(M)].R for M in program.M],
             A=[frames[id(M)].Q.T @ A for M, A in zip(program.M, program.A, strict=True)],
             q=program.q[:, work], q_size=program.q_size[:, work], lo=program.lo[work], hi=program.hi[work],

@@ -11,7 +11,7 @@ stable where a ball grows into a half-space and its centre runs off to infinity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Protocol
@@ -162,38 +162,11 @@ class AcceptedSet(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Constraints, Sequence[Cell]):
-    """A union of cells, as arrays; `cells[i]` is a readable `Cell`.
+    """A union of cells, as arrays; `cells[i]` is a readable `Cell`, `Cells.of` packs some.
 
     Constraint j is f_j(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0 or, for a plain
-    half-space, gamma - plain'x <= 0.
-
-    Parameters
-    ----------
-    metrics : ndarray of shape (M, k, d)
-        Of fewer rows, padded with zeros.
-    points : ndarray of shape (S, d)
-        What the constraints compare: prototypes, centres.
-    point_metric : ndarray of shape (S,)
-        The metric each is measured in, by its index.
-    near : ndarray of shape (c,)
-        The point of the first distance, by its index; -1 for a plain half-space.
-    far : ndarray of shape (c,)
-        The point of the second distance (any if beta = 0); for a plain half-space its row of `plain`.
-    alpha : ndarray of shape (c,)
-        The factor of the first squared distance.
-    beta : ndarray of shape (c,)
-        The factor of the second squared distance.
-    gamma : ndarray of shape (c,)
-        The constant.
-    rows : ndarray of shape (cells, r)
-        The constraints of each cell, by their index; padded with -1.
-    labels : ndarray of shape (cells,)
-    plain : ndarray of shape (N, d), optional
-        Normals of the plain half-spaces.
-    point_names : sequence of str, optional
-        What to call the points.
-    names : sequence of str, optional
-        What to call the cells.
+    half-space, gamma - plain'x <= 0. Its arrays are those of `Constraints`, the `labels` of the cells, and
+    what to call the points and the cells.
 
     Examples
     --------
@@ -214,54 +187,38 @@ class Cells(Constraints, Sequence[Cell]):
     @staticmethod
     def of(cells: Sequence[Cell]) -> Cells:
         """Pack readable cells; balls that share the array `L` share a metric."""
-        metrics: dict[int, Floats] = {}
-        centres: list[Floats] = []
-        plain: list[Floats] = []
-        table: list[tuple[int, int, float, float, float]] = []
-        point_metric: list[int] = []
-        rows: list[list[int]] = []
+        balls = [ball for cell in cells for ball in cell.balls]
+        flats = [half_space for cell in cells for half_space in cell.half_spaces]
+        metrics = list({id(ball.L): ball.L for ball in balls}.values())
+        order = {id(L): m for m, L in enumerate(metrics)}
+        n, k, rows = len(balls), len(flats), []
+        ball, flat = iter(range(n)), iter(range(n, n + k))
         for cell in cells:
-            first = len(table)
-            for ball in cell.balls:
-                metrics.setdefault(id(ball.L), ball.L)
-                point_metric.append(list(metrics).index(id(ball.L)))
-                table.append((len(centres), len(centres), 1.0, 0.0, -ball.radius * ball.radius))
-                centres.append(ball.centre)
-            for half_space in cell.half_spaces:
-                table.append((-1, len(plain), 0.0, 0.0, -half_space.offset))
-                plain.append(half_space.normal)
-            rows.append(list(range(first, len(table))))
-        d = len((centres or plain or [np.zeros(1)])[0])
-        if plain and not centres:  # half-spaces alone need no point, but arrays are easier with one
-            metrics, centres, point_metric = {0: np.zeros((1, d))}, [np.zeros(d)], [0]
-        numbers = np.array(table, dtype=float).reshape(-1, 5)
+            rows.append([next(ball) for _ in cell.balls] + [next(flat) for _ in cell.half_spaces])
+        d = len(balls[0].centre) if balls else len(flats[0].normal) if flats else 1
         return Cells(
-            metrics=stacked(list(metrics.values()), d),
-            points=np.array(centres, dtype=float).reshape(-1, d),
-            point_metric=np.array(point_metric, dtype=np.int64),
-            near=numbers[:, 0].astype(np.int64),
-            far=numbers[:, 1].astype(np.int64),
-            alpha=numbers[:, 2].copy(),
-            beta=numbers[:, 3].copy(),
-            gamma=numbers[:, 4].copy(),
+            # Half-spaces alone need no point, but arrays are easier with one.
+            metrics=stacked(metrics or [np.zeros((1, d))], d),
+            points=np.array([ball.centre for ball in balls] or [np.zeros(d)]),
+            point_metric=np.array([order[id(ball.L)] for ball in balls] or [0]),
+            near=np.concatenate([np.arange(n), np.full(k, -1)]),
+            far=np.concatenate([np.arange(n), np.arange(k)]),
+            alpha=np.repeat([1.0, 0.0], [n, k]),
+            beta=np.zeros(n + k),
+            gamma=np.array([-(ball.radius**2) for ball in balls] + [-flat.offset for flat in flats]),
             rows=padded(rows),
             labels=np.array([cell.label for cell in cells], dtype=np.int64),
-            plain=np.array(plain, dtype=float).reshape(-1, d),
+            plain=np.array([flat.normal for flat in flats]).reshape(-1, d),
             names=[cell.name for cell in cells],
         )
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __iter__(self) -> Iterator[Cell]:
-        return (self[i] for i in range(len(self)))
-
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"cell {index} of {len(self)}")
-        i = int(index) % len(self)
+        i = range(len(self))[index]
+        if isinstance(i, range):
+            return [self[k] for k in i]
         pieces = [self._piece(j) for j in self.rows[i] if j >= 0]
         return Cell(
             balls=tuple(piece for piece in pieces if isinstance(piece, Ball)),
@@ -271,18 +228,13 @@ class Cells(Constraints, Sequence[Cell]):
         )
 
     def _piece(self, j: int) -> Ball | HalfSpace:
-        alpha, beta, gamma = self.alpha[j], self.beta[j], self.gamma[j]
+        normal, a, b = self.normals[0][j], self.points[self.near[j]], self.points[self.far[j]]
         if self.flat[j]:
-            normal = self.normals[0][self.normals[2][j]]
-            if self.near[j] < 0:
-                return HalfSpace(normal, -gamma)
-            middle = (self.points[self.near[j]] + self.points[self.far[j]]) / 2
-            return HalfSpace(normal, -float(normal @ middle) - gamma)
-        a, b = self.points[self.near[j]], self.points[self.far[j]]
-        L = self.metrics[self.point_metric[self.near[j]]]
-        between = L @ (a - b)
-        squared = alpha * beta / (alpha - beta) ** 2 * float(between @ between) - gamma / (alpha - beta)
-        return Ball(a + beta / (alpha - beta) * (a - b), float(np.sqrt(max(squared, 0.0))), L)
+            middle = 0 * normal if self.near[j] < 0 else (a + b) / 2
+            return HalfSpace(normal, -float(normal @ middle) - self.gamma[j])
+        s = self.alpha[j] - self.beta[j]
+        radius = float(np.sqrt(max(self.ball[j], 0.0)) / s)
+        return Ball(a + self.beta[j] / s * (a - b), radius, self.metrics[self.point_metric[self.near[j]]])
 
     def nearest(
         self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
@@ -298,19 +250,9 @@ class Cells(Constraints, Sequence[Cell]):
 
     def active(self, cell: int, x: Floats, tolerance: float = 1e-7) -> list[str]:
         """Say in words which constraints of a cell are tight at x, relative to the sizes of their terms."""
-        tight = []
-        for j in self.rows[cell][self.rows[cell] >= 0]:
-            if self.near[j] < 0:
-                terms = self.normals[0][self.normals[2][j]] * x
-                value, size = self.gamma[j] - terms.sum(), abs(self.gamma[j]) + np.abs(terms).sum()
-            else:
-                L = self.metrics[self.point_metric[self.near[j]]]
-                near, far = (L @ (self.points[p] - x) for p in (self.near[j], self.far[j]))
-                parts = self.alpha[j] * (near @ near), self.beta[j] * (far @ far), self.gamma[j]
-                value, size = parts[0] - parts[1] + parts[2], parts[0] + parts[1] + abs(parts[2])
-            if value >= -tolerance * size:
-                tight.append(self._words(j))
-        return tight
+        _, _, value, size = self.seen_from(x[None])
+        rows = self.rows[cell][self.rows[cell] >= 0]
+        return [self._words(j) for j in rows if value[j, 0] >= -tolerance * size[j, 0]]
 
     def _words(self, j: int) -> str:
         if self.near[j] < 0 or not len(self.point_names):
@@ -333,28 +275,27 @@ class Cells(Constraints, Sequence[Cell]):
         """Return the cells, each (of one label, if given) cut by all of the balls and half-spaces."""
         balls = tuple(piece for piece in pieces if isinstance(piece, Ball))
         flats = tuple(piece for piece in pieces if isinstance(piece, HalfSpace))
-        extra, c = Cells.of([Cell(balls, flats)]), len(self.near)
-        d = max(self.metrics.shape[2], extra.metrics.shape[2])  # 1 of what has no constraint yet
+        extra, c, S = Cells.of([Cell(balls, flats)]), len(self.near), len(self.points)
+        chosen = (self.labels == label)[:, None] | (label is None)
+        rows = np.hstack([self.rows, np.where(chosen, c + extra.rows[0], -1)])
+        if c == 0 or not pieces:  # then one of the two does not know how many features there are
+            return replace(extra if c == 0 else self, rows=rows, labels=self.labels, names=self.names)
+        d = self.metrics.shape[2]
         own, more = (np.reshape([] if part is None else part, (-1, d)) for part in (self.plain, extra.plain))
-        shift = np.where(extra.near < 0, len(own), len(self.points))
-        added = np.where(
-            (self.labels == label)[:, None] | (label is None), c + extra.rows[0], -np.ones_like(extra.rows)
-        )
+        named = ["an added centre"] * len(extra.points) if self.point_names else []
         return replace(
             self,
             metrics=stacked([*self.metrics, *extra.metrics], d),
-            points=np.vstack([self.points.reshape(-1, d), extra.points.reshape(-1, d)]),
-            point_metric=np.concatenate([self.point_metric, extra.point_metric + len(self.metrics)]),
-            near=np.concatenate([self.near, np.where(extra.near < 0, -1, extra.near + len(self.points))]),
-            far=np.concatenate([self.far, extra.far + shift]),
-            alpha=np.concatenate([self.alpha, extra.alpha]),
-            beta=np.concatenate([self.beta, extra.beta]),
-            gamma=np.concatenate([self.gamma, extra.gamma]),
-            rows=np.hstack([self.rows, added]),
+            points=np.vstack([self.points, extra.points]),
+            point_metric=np.append(self.point_metric, extra.point_metric + len(self.metrics)),
+            near=np.append(self.near, np.where(extra.near < 0, -1, extra.near + S)),
+            far=np.append(self.far, extra.far + np.where(extra.near < 0, len(own), S)),
+            alpha=np.append(self.alpha, extra.alpha),
+            beta=np.append(self.beta, extra.beta),
+            gamma=np.append(self.gamma, extra.gamma),
+            rows=rows,
             plain=np.vstack([own, more]),
-            point_names=[*self.point_names, *["an added centre"] * len(extra.points)]
-            if self.point_names
-            else (),
+            point_names=[*self.point_names, *named],
         )
 
     def tightened(self, errors: Floats, around: Floats) -> Cells:
@@ -369,14 +310,18 @@ class Cells(Constraints, Sequence[Cell]):
         >>> len(cell.balls), cell.balls[0].centre, cell.half_spaces[0].offset
         (4, array([1., 1.]), -3.0)
         """
+        flat, n, gamma = self.flat, len(self.points), self.gamma + np.abs(self.normals[0]) @ errors
         if np.count_nonzero(errors) > MOST_CORNERS:
-            return self._shrunken(errors)
+            s, ball = np.where(flat, 1.0, self.alpha - self.beta), np.where(flat, np.inf, self.ball)
+            radius = np.sqrt(np.maximum(ball, 0.0)) / s
+            grams = np.abs(np.einsum("mkd,mke->mde", self.metrics, self.metrics))
+            shift = np.sqrt(np.einsum("mde,d,e->m", grams, errors, errors))[self.point_metric[self.near]]
+            gamma = gamma + np.where(flat, 0.0, s * shift * (2 * np.where(flat, 0.0, radius) - shift))
+            whole = np.append(radius >= shift, True)[self.rows].all(axis=1)
+            return replace(self, gamma=gamma).take(np.flatnonzero(whole))
         offsets = corners(errors)
-        flat, copies, n = self.flat, len(offsets), len(self.points)
-        gamma = self.gamma.copy()
-        gamma[flat] += (np.abs(self.normals[0]) @ errors)[self.normals[2][flat]]
         # A half-space keeps its points; the i-th copy of a ball has them moved by the i-th corner.
-        copied = np.where(flat, 1, copies)
+        copied = np.where(flat, 1, len(offsets))
         last = np.cumsum(copied)
         index = np.repeat(np.arange(len(flat)), copied)
         moved = n * np.where(flat[index], 0, 1 + np.arange(len(index)) - (last - copied)[index])
@@ -385,31 +330,15 @@ class Cells(Constraints, Sequence[Cell]):
         return replace(
             self,
             points=np.vstack([self.points, *(self.points - offset for offset in offsets)]),
-            point_metric=np.tile(self.point_metric, copies + 1),
+            point_metric=np.tile(self.point_metric, len(offsets) + 1),
             near=np.where(plain, -1, self.near[index] + moved),
             far=self.far[index] + np.where(plain, 0, moved),
             alpha=self.alpha[index],
             beta=self.beta[index],
             gamma=gamma[index],
             rows=padded(rows),
-            point_names=[*self.point_names] * (copies + 1),
+            point_names=[*self.point_names] * (len(offsets) + 1),
         )
-
-    def _shrunken(self, errors: Floats) -> Cells:
-        """Tighten balls by |L e|^2 <= E' |L'L| E; a cell that vanishes is dropped."""
-        kept = []
-        for cell in self:
-            radii = [
-                ball.radius - float(np.sqrt(errors @ np.abs(ball.L.T @ ball.L) @ errors))
-                for ball in cell.balls
-            ]
-            if min(radii, default=0.0) >= 0:
-                balls = [Ball(ball.centre, r, ball.L) for ball, r in zip(cell.balls, radii, strict=True)]
-                flats = [
-                    HalfSpace(h.normal, h.offset - float(np.abs(h.normal) @ errors)) for h in cell.half_spaces
-                ]
-                kept.append(Cell(tuple(balls), tuple(flats), cell.label, cell.name))
-        return Cells.of(kept) if kept else self.take(np.empty(0, dtype=np.int64))
 
 
 def corners(errors: Floats) -> Floats:

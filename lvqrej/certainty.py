@@ -201,15 +201,16 @@ class PrototypeCertainty(Certainty):
     def _cells(self, plus: Indices, rows: NDArray[np.intp], **constraints: Any) -> Cells:
         """Return the cells with these rows of constraints, accepted as the classes of `plus`."""
         model = self.model
+        used, places = np.unique(np.append(rows, -1), return_inverse=True)
         shape = np.broadcast_shapes(*(np.shape(part) for part in constraints.values()))
         flat: dict[str, Any] = {
-            name: np.broadcast_to(part, shape).ravel() for name, part in constraints.items()
+            name: np.broadcast_to(part, shape).ravel()[used[1:]] for name, part in constraints.items()
         }
         return Cells(
             metrics=model.L[None],
             points=model.prototypes,
             point_metric=np.zeros(len(model.prototypes), dtype=np.int64),
-            rows=rows,
+            rows=places[:-1].reshape(rows.shape) - 1,
             labels=model.class_index[plus].astype(np.int64),
             point_names=[f"prototype {j} ({label})" for j, label in enumerate(model.labels)],
             **flat,
@@ -268,7 +269,7 @@ class RelativeSimilarity(PrototypeCertainty):
         # Constraint p * m + j compares target p with p_j.
         table = np.where(other & ~twin, np.arange(m * m).reshape(m, m), -1)
         return self._cells(
-            plus, compact(table[plus]), near=np.arange(m)[:, None], far=np.arange(m)[None], alpha=1 + theta,
+            plus, table[plus], near=np.arange(m)[:, None], far=np.arange(m)[None], alpha=1 + theta,
             beta=1 - theta, gamma=0.0,
         )  # fmt: skip
 
@@ -335,20 +336,9 @@ class DecisionDistance(PrototypeCertainty):
         facets = np.where((a != near) & ~twin[near, a], near * m + a, -1)
         rows = np.where(a == plus[:, None], (m * m + plus * m + minus)[:, None], facets)
         return self._cells(
-            plus, compact(rows), near=np.arange(m)[None, :, None], far=np.arange(m)[None, None], alpha=1.0,
+            plus, rows, near=np.arange(m)[None, :, None], far=np.arange(m)[None, None], alpha=1.0,
             beta=1.0, gamma=np.stack([np.zeros((m, m)), 2 * theta * self.separations]),
         )  # fmt: skip
-
-
-def compact(table: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return rows of indices with their -1 last, and no wider than they need to be.
-
-    >>> compact(np.array([[-1, 3, 4], [5, -1, -1]])).tolist()
-    [[3, 4], [5, -1]]
-    """
-    order = np.argsort(table < 0, axis=1, kind="stable")
-    width = int((table >= 0).sum(axis=1).max(initial=0))
-    return np.take_along_axis(table, order, axis=1)[:, :width]
 
 
 def separations(P: Floats, L: Floats) -> Floats:

@@ -355,7 +355,8 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
     start = np.minimum(np.maximum(X, lower), upper)  # as `clip` does, which takes three times as long
     possible = (lower <= upper).all(axis=1)
     verdicts, own = query.judged(X, X)
-    own = own & possible & (start == X).all(axis=1)
+    moved = (np.abs(start - X) * required.weights).sum(axis=1)
+    own = own & possible & (moved == 0)
     state = Answers(
         counterfactuals=np.where(own[:, None], X, np.nan),
         distances=np.where(own, 0.0, np.inf),
@@ -391,8 +392,7 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         margin = rung[pending] if isinstance(rung, np.ndarray) else rung
         begin, low, high = start[pending], lower[pending], upper[pending]
         nearest = accepted.nearest(begin, required.weights, low, high, margin)
-        moved = (np.abs(begin - X[pending]) * required.weights).sum(axis=1)
-        state.lower_bounds[pending] = np.maximum(state.lower_bounds[pending], moved + nearest.bounds)
+        state.lower_bounds[pending] = np.maximum(state.lower_bounds[pending], moved[pending] + nearest.bounds)
         there = nearest.distances < np.inf
         later = pending[~there & (nearest.bounds < np.inf) & firm]
         pending = pending[there]

@@ -21,11 +21,7 @@ EPS = float(np.finfo(float).eps)
 def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
     """Return min |beta|_1 s.t. q'beta >= tau, lo <= beta <= hi, row by row; infinity if there is none.
 
-    Parameters
-    ----------
-    q, lo, hi : ndarrays of shape (n, d)
-        With lo <= 0 <= hi.
-    tau : ndarray of shape (n,)
+    q (n, d), tau (n,) and lo <= 0 <= hi (n, d).
 
     Examples
     --------
@@ -34,13 +30,16 @@ def knapsack(q: Floats, tau: Floats, lo: Floats, hi: Floats) -> Floats:
     >>> knapsack(q, tau, np.array([[-np.inf, -np.inf], [-1.0, -1.0]]), free)
     array([2., 3.])
     """
-    room = np.where(q > 0, hi, -lo)
-    rate = np.where(room > 0, np.abs(q), 0.0)
-    index = np.arange(len(q))
-    best = rate.argmax(axis=1)
+    rate, bounded = np.abs(q), lo.max() > -np.inf or hi.min() < np.inf
+    if bounded:
+        room = np.where(q > 0, hi, -lo)
+        rate = np.where(room > 0, rate, 0.0)
+    index, best = np.arange(len(q)), rate.argmax(axis=1)
     top = rate[index, best]
     with np.errstate(divide="ignore", invalid="ignore"):
         result = np.where(tau > 0, tau / top, 0.0)
+        if not bounded:
+            return result
         short = (tau > 0) & (top > 0) & (top * room[index, best] < tau)
     if short.any():
         result[short] = _filled(rate[short], room[short], tau[short])[0]
@@ -77,6 +76,7 @@ def certified(
     error of such sums. Where the sign is in doubt, the side with more room counts.
     """
     slack = unit * q_size
-    upwards = np.where(np.abs(q) <= slack, hi >= -lo, q > 0)
-    worse = np.where(upwards, 1.0, -1.0) * (np.abs(q) + slack)
+    worse, doubt = q + np.copysign(slack, q), np.abs(q) <= slack
+    if doubt.any():
+        worse[doubt] = np.where(hi >= -lo, 1.0, -1.0)[doubt] * np.abs(worse[doubt])
     return knapsack(worse, tau - unit * tau_size, lo, hi) * (1 - unit)

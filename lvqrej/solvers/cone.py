@@ -7,7 +7,7 @@ balls are active at once, where metrics are mixed and where half-spaces cut ball
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 
 #: Relative size below which a multiplier of the solver, or the room to a bound, is taken for zero.
 _ZERO = 1e-6
-#: What keeps a sum of constraints from falling without end where rounding leaves a slope, but no curvature.
-_RIDGE = 1e-12
 
 
 class Program(NamedTuple):
@@ -58,8 +56,8 @@ class Program(NamedTuple):
         return self.g + self.margin + self.squares(self.images(beta)) - self.q @ beta
 
     def holds(self, beta: Floats) -> bool:
-        """Return whether beta meets all constraints, half their margins being for rounding."""
-        return bool((self.values(beta) <= 0.5 * self.margin).all())
+        """Return whether beta meets all constraints up to rounding, or half their margins."""
+        return bool((self.values(beta) <= np.maximum(0.5 * self.margin, 4 * EPS * self.g_size)).all())
 
     def bound(self, e: list[Floats], lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and any images e give."""
@@ -85,11 +83,8 @@ class Projection(NamedTuple):
 
 def cone_projection(program: Program) -> Projection:
     """Solve, polish and certify the program."""
-    status, beta, lam = solve(program)
-    bound = program.bound(program.images(beta), lam)
-    if status == INFEASIBLE:
-        least = _least(program, lam)
-        return Projection(status, beta, lam, max(bound, program.bound(program.images(least), lam)))
+    status, beta, lam, e = solve(program)
+    bound = program.bound(e, lam)
     polished = _polished(program, beta, lam) if status == SOLVED else None
     if polished is not None:
         beta, lam = polished
@@ -97,21 +92,11 @@ def cone_projection(program: Program) -> Projection:
     return Projection(status, beta, lam, bound)
 
 
-def _clarabel(P: Any, cost: Floats, A: Any, b: Floats, cones: list[Any]) -> Any:
-    import clarabel
-
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-10
-    return clarabel.DefaultSolver(P, cost, sparse.csc_matrix(A), b, cones, settings).solve()
-
-
-def solve(program: Program) -> tuple[int, Floats, Floats]:
-    """Return status, changes and multipliers; on INFEASIBLE these are the ray that proves it.
+def solve(program: Program) -> tuple[int, Floats, Floats, list[Floats]]:
+    """Return status, changes, and multipliers and images for the certificate.
 
     The variables are steps up and down, in a unit of length, and for each metric the image e = M beta and
-    t >= |e|^2, in units of the longest way that a constraint asks for.
+    t >= |e|^2, in units of the longest way that one of its balls asks for.
     """
     import clarabel
 
@@ -119,7 +104,7 @@ def solve(program: Program) -> tuple[int, Floats, Floats]:
     up, down = np.flatnonzero(hi > 0), np.flatnonzero(lo < 0)
     steps, g = len(up) + len(down), program.g + program.margin
     if steps == 0:  # nothing may move: any violated constraint alone is the proof
-        return INFEASIBLE, np.zeros(d), (g > 0).astype(float)
+        return INFEASIBLE, np.zeros(d), (g > 0).astype(float), [np.zeros(len(M)) for M in program.M]
     direction = np.zeros((d, steps))
     direction[up, np.arange(len(up))], direction[down, len(up) + np.arange(len(down))] = 1.0, -1.0
     slopes = program.q @ direction
@@ -127,158 +112,126 @@ def solve(program: Program) -> tuple[int, Floats, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = np.where(g > 0, g / slopes.max(axis=1), 0.0)
     unit = float(lengths[np.isfinite(lengths)].max(initial=0.0)) or 1.0
-    metrics = {id(M): M for M, s in zip(program.M, program.s, strict=True) if s > 0}
-    n = steps + sum(len(M) + 1 for M in metrics.values())
-    table, values = np.zeros((len(g), n)), -g
-    flat = program.s == 0
-    table[flat, :steps] = -slopes[flat] * unit
-    images, column = [np.empty((0, n))], steps
+    metrics = list({id(M): M for M, s in zip(program.M, program.s, strict=True) if s > 0}.values())
+    mine = [[j for j, own in enumerate(program.M) if own is M and program.s[j] > 0] for M in metrics]
+    scales = [
+        _way(program, g, M @ direction, own, slopes, lengths) or unit * float(np.abs(M).max()) or 1.0
+        for M, own in zip(metrics, mine, strict=True)
+    ]
+    n, column, flat = steps + sum(len(M) + 1 for M in metrics), steps, program.s == 0
+    table, images = np.zeros((len(g), n)), [np.empty((0, n))]
     squares: list[Floats] = []
-    for M in metrics.values():
-        mine = [j for j in range(len(g)) if not flat[j] and program.M[j] is M]
-        scale = _way(program, g, M @ direction, mine, slopes) or unit * float(np.abs(M).max()) or 1.0
+    table[flat, :steps] = -slopes[flat] * unit
+    for M, scale, own in zip(metrics, scales, mine, strict=True):
         image, square, eye = np.zeros((len(M), n)), np.zeros((len(M) + 2, n)), np.eye(len(M))
-        e, t = slice(column, column + len(M)), column + len(M)
-        image[:, :steps], image[:, e] = M @ direction * (unit / scale), -eye
-        square[:2, t], square[2:, e] = -1.0, -2 * eye  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
-        table[mine, e], table[mine, t] = [-2 * scale * program.A[j] for j in mine], program.s[mine] * scale**2
+        t = column + len(M)
+        image[:, :steps], image[:, column:t] = M @ direction * (unit / scale), -eye
+        square[:2, t], square[2:, column:t] = -1.0, -2 * eye  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
+        table[own, column:t] = [-2 * scale * program.A[j] for j in own]
+        table[own, t] = program.s[own] * scale**2
         images, squares, column = [*images, image], [*squares, square], t + 1
-    norms = np.maximum(np.abs(table).max(axis=1), np.abs(values))
+    norms = np.maximum(np.abs(table).max(axis=1), np.abs(g))
     norms[norms == 0] = 1.0
-    table, values = table / norms[:, None], values / norms
-    # Two half-spaces back to back, hardly apart, are an equality: as such they are well posed.
-    pairs = _equalities(program)
-    single = np.setdiff1d(np.arange(len(g)), pairs)
-    middle = (values[pairs[:, 0]] - values[pairs[:, 1]]) / 2
+    table, values = table / norms[:, None], -g / norms
+    a, b = _equalities(program)
+    single = np.setdiff1d(np.arange(len(g)), [a, b])
     rooms = np.concatenate([hi[up], -lo[down]])
-    limited, each = np.flatnonzero(np.isfinite(rooms)), np.eye(steps, n)
-    equal = sum(map(len, images)) + len(pairs)
-    first = equal + steps + len(limited)
-    heads = [np.concatenate([[1.0, -1.0], np.zeros(len(M))]) for M in metrics.values()]
-    below = np.zeros(equal - len(pairs)), middle, np.zeros(steps), rooms[limited] / unit, values[single]
-    solution = _clarabel(
+    limited = np.flatnonzero(np.isfinite(rooms))
+    heads = [np.concatenate([[1.0, -1.0], np.zeros(len(M))]) for M in metrics]
+    count, each = sum(map(len, images)), np.eye(steps, n)
+    equal = count + len(a)
+    first = equal + len(single)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-10
+    middle = np.concatenate([np.zeros(count), (values[a] - values[b]) / 2])
+    solution = clarabel.DefaultSolver(
         sparse.csc_matrix((n, n)),
         np.concatenate([np.ones(steps), np.zeros(n - steps)]),
-        np.vstack([*images, table[pairs[:, 0]], -each, each[limited], table[single], *squares]),
-        np.concatenate([*below, *heads]),
+        sparse.csc_matrix(np.vstack([*images, table[a], table[single], -each, each[limited], *squares])),
+        np.concatenate([middle, values[single], np.zeros(steps), rooms[limited] / unit, *heads]),
         [
             clarabel.ZeroConeT(equal),
-            clarabel.NonnegativeConeT(first - equal + len(single)),
-            *(clarabel.SecondOrderConeT(len(M) + 2) for M in metrics.values()),
+            clarabel.NonnegativeConeT(len(single) + steps + len(limited)),
+            *(clarabel.SecondOrderConeT(len(M) + 2) for M in metrics),
         ],
-    )
+        settings,
+    ).solve()
     x, z, lam = np.array(solution.x), np.array(solution.z), np.zeros(len(g))
-    lam[single] = np.maximum(z[first : first + len(single)], 0.0)
-    lam[pairs[:, 0]], lam[pairs[:, 1]] = (
-        np.maximum(sign * z[equal - len(pairs) : equal], 0.0) for sign in (1, -1)
-    )
-    lam /= norms
+    lam[a], lam[b], lam[single] = z[count:equal], -z[count:equal], z[equal:first]
+    lam = np.maximum(lam, 0.0) / norms
+    # Where the constraints weighed by their multipliers are least; there the certificate is best.
+    e, row = [np.zeros(len(M)) for M in program.M], 0
+    for M, scale, own in zip(metrics, scales, mine, strict=True):
+        pull = sum(lam[j] * program.A[j] for j in own) + z[row : row + len(M)] / (2 * scale)
+        curvature, row = float(lam[own] @ program.s[own]), row + len(M)
+        for j in own:
+            e[j] = pull / curvature if curvature > 0 else e[j]
     largest = lam.max(initial=0.0)
-    ray = lam / largest if 0 < largest < np.inf else np.zeros(len(g))  # the certificate is free of its scale
+    lam = lam / largest if 0 < largest < np.inf else np.zeros(len(g))  # the certificate is free of its scale
     if "Infeasible" in str(solution.status):
-        return INFEASIBLE, np.zeros(d), ray
+        return INFEASIBLE, np.zeros(d), lam, e
     # A step that is smaller than the multiplier of "not below zero" is a zero that the solver never reaches.
-    step, multiplier = x[:steps], z[equal : equal + steps]
+    step, multiplier = x[:steps], z[first : first + steps]
     beta = direction @ np.where(step > multiplier, step, 0.0) * unit
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
-        return UNRESOLVED, np.zeros(d), ray
-    return SOLVED, np.clip(beta, lo, hi), lam * unit
-
-
-def _way(program: Program, g: Floats, M: Floats, mine: list[int], slopes: Floats) -> float:
-    """Return the longest way |M beta| that one of the balls or one half-space asks for; 0 if none does."""
-    ways = [0.0]
-    for j in np.flatnonzero(g > 0):
-        if j in mine:
-            squared = float(program.A[j] @ program.A[j])
-            reach = np.sqrt(squared) + np.sqrt(max(squared - program.s[j] * g[j], 0.0))
-            ways.append(float(g[j] / (reach or 1.0)))
-        elif program.s[j] == 0:
-            k = int(slopes[j].argmax())
-            ways.append(float(np.linalg.norm(M[:, k]) * g[j] / (slopes[j, k] or 1.0)))
-    return max(ways)
+        return UNRESOLVED, np.zeros(d), lam, e
+    return SOLVED, np.clip(beta, lo, hi), lam * (largest * unit), e
 
 
 def _equalities(program: Program) -> NDArray[np.int64]:
-    """Return pairs of half-spaces with opposite normals and hardly any room between them, of shape (m, 2)."""
-    flat, pairs = np.flatnonzero(program.s == 0), []
-    for a, i in enumerate(flat):
-        for j in flat[a + 1 :]:
-            apart = -(program.g[i] + program.g[j])
-            if abs(apart) <= 1e-6 * program.g_size[i] and (program.q[i] == -program.q[j]).all():
-                pairs.append((i, j))
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    """Return pairs of half-spaces back to back, hardly apart, of shape (2, m): well posed as equalities."""
+    flat = np.flatnonzero(program.s == 0)
+    q, g, size = program.q[flat], program.g[flat], program.g_size[flat]
+    close = np.abs(g[:, None] + g) <= 1e-6 * size
+    pairs = np.nonzero(np.triu(close & (q[:, None] == -q).all(axis=2), 1))
+    return flat[np.array(pairs)]
 
 
-def _least(program: Program, lam: Floats) -> Floats:
-    """Return where sum_j lam_j f_j is least within the bounds.
-
-    If it is above zero there, no point meets all constraints: with the images of this point the certificate
-    proves it.
-    """
-    import clarabel
-
-    curved = np.flatnonzero(lam * program.s)
-    if len(curved) == 0:  # linear: the images do not matter
-        return np.zeros(len(program.lo))
-    hessian = sum(2 * lam[j] * program.s[j] * program.M[j].T @ program.M[j] for j in curved)
-    scale = np.sqrt(np.diag(hessian))
-    scale = np.where(scale > 0, 1 / np.where(scale > 0, scale, 1.0), 1.0)
-    up, down = np.isfinite(program.hi), np.isfinite(program.lo)
-    eye = np.eye(len(scale))
-    solution = _clarabel(
-        sparse.csc_matrix(np.triu(hessian * scale * scale[:, None] + _RIDGE * eye)),
-        -(lam @ program.q) * scale,
-        np.vstack([eye[up], -eye[down]]),
-        np.concatenate([(program.hi / scale)[up], (-program.lo / scale)[down]]),
-        [clarabel.NonnegativeConeT(int(up.sum() + down.sum()))],
-    )
-    beta = np.array(solution.x) * scale
-    return np.clip(beta, program.lo, program.hi) if np.isfinite(beta).all() else np.zeros(len(beta))
+def _way(program: Program, g: Floats, M: Floats, mine: list[int], slopes: Floats, lengths: Floats) -> float:
+    """Return the longest way |M beta| that one of the balls or a half-space alone asks for."""
+    norms = [float(np.linalg.norm(program.A[j])) for j in mine]
+    ways = [
+        max(g[j], 0.0) / (norm + max(norm**2 - program.s[j] * g[j], 0.0) ** 0.5 or 1.0)
+        for j, norm in zip(mine, norms, strict=True)
+    ]
+    flat = np.flatnonzero((program.s == 0) & np.isfinite(lengths))
+    return max([*ways, *lengths[flat] * np.linalg.norm(M[:, slopes[flat].argmax(axis=1)], axis=0)])
 
 
 def _polished(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:
     """Solve the optimality conditions on the solver's active sets by Newton's method, to the last digits.
 
-    Returns None if they turn out not to be the right sets: a sign turns, a constraint is missed, or a feature
-    that stays would be worth moving.
+    None if they turn out not to be the right sets: a constraint is missed, or the way is longer.
     """
     lo, hi = program.lo, program.hi
-    largest = float(np.abs(beta).max())
+    largest, length = float(np.abs(beta).max()), float(np.abs(beta).sum())
     if largest == 0.0:
         return None
     at_hi = np.isfinite(hi) & (beta > 0) & (hi - beta <= _ZERO * largest)
     at_lo = np.isfinite(lo) & (beta < 0) & (beta - lo <= _ZERO * largest)
     beta = np.where(at_hi, hi, np.where(at_lo, lo, beta))
     moving = np.flatnonzero((beta != 0) & ~at_hi & ~at_lo)
-    weight = lam * np.maximum(np.abs(program.q).max(axis=1), 1e-300)
-    tight = np.flatnonzero(weight > _ZERO * weight.max(initial=0.0))
+    weight = lam * np.abs(program.q).max(axis=1)
     lam = np.where(weight > _ZERO * weight.max(initial=0.0), lam, 0.0)
+    tight = np.flatnonzero(lam)
     signs, p = np.sign(beta), len(moving)
     for _ in range(12):
         rows = program.gradients(program.images(beta))[np.ix_(tight, moving)]
-        hessian = np.zeros((p, p))
+        jacobian = np.zeros((p + len(tight), p + len(tight)))
+        jacobian[:p, p:], jacobian[p:, :p] = -rows.T, -rows
         for j in tight[program.s[tight] > 0]:
             part = program.M[j][:, moving]
-            hessian += 2 * lam[j] * program.s[j] * part.T @ part
+            jacobian[:p, :p] += 2 * lam[j] * program.s[j] * part.T @ part
         residual = np.concatenate([signs[moving] - lam[tight] @ rows, program.values(beta)[tight]])
-        jacobian = np.block([[hessian, -rows.T], [-rows, np.zeros((len(tight), len(tight)))]])
         scale = np.concatenate([np.full(p, largest), np.maximum(lam[tight], 1e-300)])
         step = scale * np.linalg.lstsq(jacobian * scale, -residual, rcond=1e-14)[0]
         beta[moving] += step[:p]
         lam[tight] += step[p:]
         if not (np.isfinite(beta).all() and np.isfinite(lam).all()):
             return None
-        if np.abs(step[:p]).max(initial=0.0) <= 4e-16 * largest:
+        if np.abs(step[:p]).max(initial=0.0) <= 1e-12 * largest:  # the next would be below rounding
             break
-    stays, q = beta == 0, lam @ program.gradients(program.images(beta))
-    good = (
-        (signs * beta >= 0).all()
-        and (q[stays & (hi > 0)] <= 1 + _ZERO).all()
-        and (q[stays & (lo < 0)] >= -1 - _ZERO).all()
-        and (beta >= lo).all()
-        and (beta <= hi).all()
-        and (lam >= 0).all()
-        and program.holds(beta)
-    )
-    return (beta, lam) if good else None
+    inside = (beta >= lo).all() and (beta <= hi).all() and (lam >= 0).all() and program.holds(beta)
+    return (beta, lam) if inside and np.abs(beta).sum() <= (1 + _ZERO) * length else None

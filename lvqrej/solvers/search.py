@@ -25,6 +25,7 @@ from lvqrej.solvers.simplex import dual_simplex
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 #: How an answer was found; searches store the index.
 PATHS = ("accepted", "start", "homotopy", "simplex", "cone", "none")
@@ -73,26 +74,68 @@ class Constraints:
     plain: Floats | None = None
 
     @cached_property
-    def flat(self) -> NDArray[np.bool_]:
+    def flat(self) -> Mask:
         """Which constraints are half-spaces, of shape (c,)."""
         return self.alpha == self.beta
 
     @cached_property
-    def normals(self) -> tuple[Floats, Floats, Ints]:
-        """Gradients of -f of the half-spaces (N, d), sizes of their terms, and which is whose (c,), or -1."""
-        paired, is_plain = self.flat & (self.near >= 0), self.near < 0
-        plain = np.empty((0, self.metrics.shape[2])) if self.plain is None else self.plain
-        _, first, which = np.unique(
-            self.near[paired] * len(self.points) + self.far[paired], return_index=True, return_inverse=True
-        )
-        a, b = self.near[paired][first], self.far[paired][first]
-        difference, L = self.points[a] - self.points[b], self.metrics[self.point_metric[a]]
-        pulled = 2 * np.einsum("nkd,nk->nd", L, np.einsum("nkd,nd->nk", L, difference))
-        size = np.abs(L)
-        sizes = 2 * np.einsum("nkd,nk->nd", size, np.einsum("nkd,nd->nk", size, np.abs(difference)))
-        index = np.full(len(self.near), -1)
-        index[paired], index[is_plain] = len(plain) + which, self.far[is_plain]
-        return np.vstack([plain, pulled]), np.vstack([np.abs(plain), sizes]), index
+    def normals(self) -> tuple[Floats, Floats]:
+        """Gradients of -f of the half-spaces and the sizes of their terms, both (c, d), 0 for balls."""
+        result = np.zeros((2, len(self.near), self.metrics.shape[2]))
+        plain, paired = self.near < 0, self.flat & (self.near >= 0)
+        if self.plain is not None:
+            result[:, plain] = self.plain[self.far[plain]], np.abs(self.plain[self.far[plain]])
+        near, far = self.ends
+        for m, L in enumerate(self.metrics):
+            (j,) = np.nonzero(paired & (self.point_metric[near] == m))
+            way = self.points[near[j]] - self.points[far[j]]
+            result[:, j] = 2 * way @ L.T @ L, 2 * np.abs(way) @ np.abs(L).T @ np.abs(L)
+        return result[0], result[1]
+
+    @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The points of the two distances of each constraint, 0 for plain half-spaces."""
+        return np.where(self.near < 0, 0, self.near), np.where(self.near < 0, 0, self.far)
+
+    @cached_property
+    def ball(self) -> Floats:
+        """B^2 = |A|^2 - s g of each constraint, the same from everywhere: the radius is B / s."""
+        near, far = self.ends
+        squares = np.zeros(len(near))
+        for m, L in enumerate(self.metrics):
+            (j,) = np.nonzero(self.point_metric[near] == m)
+            squares[j] = np.square((self.points[near[j]] - self.points[far[j]]) @ L.T).sum(axis=1)
+        return self.alpha * self.beta * squares - (self.alpha - self.beta) * self.gamma
+
+    def seen_from(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return z = L (point - x), (S, n, k), and the values of the constraints, each with its size.
+
+        The size of z (S, n) is at least |z| without cancellation: what its rounding is relative to. The last
+        of the values g (c + 1, n) stands for the padding of rows: it always holds.
+        """
+        (S, d), (n, c), (near, far) = self.points.shape, (len(X), len(self.near)), self.ends
+        z, reach = np.empty((S, n, self.metrics.shape[1])), np.empty((S, n))
+        for m, L in enumerate(self.metrics):
+            mine = self.of_metric(m)
+            difference = self.points[mine, None] - X
+            z[mine] = (difference.reshape(-1, d) @ L.T).reshape(-1, n, len(L))
+            reach[mine] = np.abs(difference) @ np.sqrt((L * L).sum(axis=0))
+        squares = np.einsum("snk,snk->sn", z, z)
+        sizes = reach * np.sqrt(squares)
+        g, size = np.full((c + 1, n), -np.inf), np.zeros((c + 1, n))
+        alpha, beta, gamma = (part[:, None] for part in (self.alpha, self.beta, self.gamma))
+        g[:c] = alpha * squares[near] - beta * squares[far] + gamma
+        size[:c] = alpha * sizes[near] + beta * sizes[far] + np.abs(gamma)
+        plain = np.flatnonzero(self.near < 0)
+        if len(plain):
+            normals = self.normals[0][plain]
+            g[plain] = gamma[plain] - normals @ X.T
+            size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
+        return z, reach, g, size
+
+    def of_metric(self, m: int) -> Any:
+        """Return the places of the points that are measured in this metric."""
+        return slice(None) if len(self.metrics) == 1 else np.flatnonzero(self.point_metric == m)
 
     def weighed(self, weights: Floats) -> Weighed:
         """Return metrics and normals in units of the objective; those of the latest weights are kept."""
@@ -109,28 +152,21 @@ class Weighed(NamedTuple):
     M: Floats  # (M, k, d) metrics / w
     gram: Floats  # (M, d, d)
     length: Floats  # (M, d) column lengths |M_k|
-    Q: Floats  # (N, d) normals / w
-    Q_size: Floats  # (N, d)
+    Q: Floats  # (c, d) normals / w
+    Q_size: Floats  # (c, d)
+    metric: Ints  # (c,)
     s: Floats  # (c,)
-    ball: Floats  # (c,) B^2 = |A|^2 - s g, the same from everywhere
-    flat: NDArray[np.bool_]  # (c + 1,) which are half-spaces; the last stands for the padding of rows
-    flat_cell: NDArray[np.bool_]  # (cells,)
-    metric: Ints  # (c,) of each constraint
+    flat_cell: Mask  # (cells,)
 
     @staticmethod
     def of(cells: Constraints, weights: Floats) -> Weighed:
         """Return what the cells are in units of the objective."""
-        M, (normals, sizes, _) = cells.metrics / weights, cells.normals
+        M, (normals, sizes) = cells.metrics / weights, cells.normals
         gram = np.einsum("mkd,mke->mde", M, M)
-        s, near, far = cells.alpha - cells.beta, np.maximum(cells.near, 0), cells.far
-        far = np.where(cells.near < 0, 0, far)
-        metric = cells.point_metric[near]
-        between = np.einsum("ckd,cd->ck", cells.metrics[metric], cells.points[near] - cells.points[far])
-        ball = cells.alpha * cells.beta * (between**2).sum(axis=1) - s * cells.gamma
-        flat: NDArray[np.bool_] = np.concatenate([cells.flat, [True]])
+        flat_cell = np.asarray((cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1))
         return Weighed(
-            weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights, s,
-            ball, flat, np.asarray(flat[cells.rows].all(axis=1)), metric,
+            weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights,
+            cells.point_metric[cells.ends[0]], cells.alpha - cells.beta, flat_cell,
         )  # fmt: skip
 
 
@@ -139,17 +175,9 @@ def search(
 ) -> Nearest:
     """Find for each row of X the nearest point of the union of cells, in weighted l1.
 
-    Parameters
-    ----------
-    cells : Constraints
-    X : ndarray of shape (n, d)
-    weights : ndarray of shape (d,)
-        Positive.
-    lower, upper : ndarrays of shape (n, d)
-        Bounds of the answer, lower <= X <= upper. Equal bounds fix a feature.
-    margin : float
-        How far inside the constraints to aim, relative to the sizes of their terms; the bounds of the
-        distance are those of the cells as they are.
+    X (n, d); positive weights (d,); lower <= X <= upper (n, d) bound the answer, equal ones fix a feature.
+    The `margin` is how far inside the constraints to aim, relative to the sizes of their terms; the bounds of
+    the distance are those of the cells as they are.
     """
     n, d = X.shape
     result = Nearest.nothing(n, d)
@@ -174,55 +202,43 @@ def search(
 def _search(view: View, found: Nearest) -> None:
     """Search the cells of all samples of a view, in the order of their bounds; fill in what is found.
 
-    The most promising cell comes first, then those that can still win, three times as many at once in each
-    round. A cell that the solvers in lock-step leave open goes back into the queue with the bound they have
-    proven; if its turn comes again, the cone program decides.
+    The most promising cell of each sample comes first, then several at once of those that can still win.
+    What the solvers in lock-step leave open is left to the cone program, one cell after the other.
     """
-    bounds = view.cell_bounds()
-    best, proven, rows = found.distances, np.full(len(bounds), np.inf), np.arange(len(bounds))
-    left_open, width = np.zeros(bounds.shape, dtype=bool), 1
-    while True:
-        order = (
-            bounds[rows].argmin(axis=1)[:, None] if width == 1 else bounds[rows].argsort(axis=1)[:, :width]
-        )
-        rows, cell = np.repeat(rows, order.shape[1]), order.ravel()
-        second = left_open[rows, cell]
-        go = bounds[rows, cell] < best[rows] * np.where(second, 1 - _OPTIMAL, 1.0)
-        if second.any():
-            settled = second & ~go  # what is left open of these cells is less than counts
-            np.minimum.at(proven, rows[settled], bounds[rows[settled], cell[settled]])
-        rows, cell, second = rows[go], cell[go], second[go]
-        if len(rows) == 0:
-            break
-        answer = view.projected(rows, cell, second, best[rows])
-        ended = answer.status != UNRESOLVED
-        left_open[rows, cell] = ~ended
-        bounds[rows, cell] = np.where(ended, np.inf, answer.bound)
-        np.minimum.at(proven, rows[ended], answer.bound[ended])
-        distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
-        nearer = np.flatnonzero(distance < best[rows])
-        nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
-        at = rows[nearer]
-        best[at], found.cells[at], found.paths[at] = distance[nearer], cell[nearer], answer.path[nearer]
-        found.changes[at] = answer.beta[nearer] / view.W.weights
-        rows, width = rows if width == 1 else np.unique(rows), 3 * width
-    found.bounds[:] = np.minimum(proven, best)
+    bounds, best = view.cell_bounds(), found.distances
+    turn = np.zeros(bounds.shape, dtype=np.int8)  # 0 for the solvers in lock-step, 1 for the cone program
+    for by_cone in (False, True):
+        rows, width = np.flatnonzero((turn == by_cone).any(axis=1)), 1
+        while len(rows):
+            waiting = np.where(turn[rows] == by_cone, bounds[rows], np.inf)
+            order = waiting.argmin(axis=1)[:, None] if width == 1 else waiting.argsort(axis=1)[:, :width]
+            rows, cell = rows.repeat(order.shape[1]), order.ravel()
+            go = (turn[rows, cell] == by_cone) & (bounds[rows, cell] < best[rows] * (1 - _OPTIMAL * by_cone))
+            rows, cell = rows[go], cell[go]
+            if len(rows) == 0:
+                break
+            path = np.where(by_cone, CONE, np.where(view.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+            answer = view.projected(rows, cell, path, best[rows])
+            turn[rows, cell] = np.where(answer.closed, 2, 1 + by_cone)
+            bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
+            distance = np.where(answer.valid, np.abs(answer.beta).sum(axis=1), np.inf)
+            nearer = np.flatnonzero(distance < best[rows])
+            nearer = nearer[np.argsort(-distance[nearer], kind="stable")]  # of one sample, the last one stays
+            at, length = rows[nearer], distance[nearer]
+            best[at], found.cells[at] = length, cell[nearer]
+            found.paths[at] = np.where(length > 0, path[nearer], START)
+            found.changes[at] = answer.beta[nearer] / view.W.weights
+            rows, width = rows if width == 1 else np.unique(rows), 1 if by_cone else 4 * width
+    found.bounds[:] = np.minimum(bounds.min(axis=1), best)
 
 
 class Projections(NamedTuple):
-    """Projections of samples onto a cell each; UNRESOLVED may still have a change that is in the cell."""
+    """Projections of samples onto a cell each."""
 
-    status: Ints
     beta: Floats
     bound: Floats  # certified
-    path: Ints
-    valid: NDArray[np.bool_]  # whether the change is in the cell
-
-    @staticmethod
-    def without_change(n: int, d: int, status: int, path: int) -> Projections:
-        """Return projections that are still to be found, or where nothing has to change."""
-        nothing = np.zeros((n, d)), np.zeros(n), np.full(n, path)
-        return Projections(np.full(n, status), *nothing, np.full(n, status == SOLVED))
+    valid: Mask  # whether the change is in the cell
+    closed: Mask  # whether nothing is left to be found there
 
 
 class View:
@@ -231,37 +247,11 @@ class View:
     def __init__(
         self, cells: Constraints, W: Weighed, X: Floats, lower: Floats, upper: Floats, margin: float
     ) -> None:
-        self.cells, self.W, self.X = cells, W, X
+        self.cells, self.W, self.X, self.aim = cells, W, X, margin
         self.lo, self.hi = (lower - X) * W.weights, (upper - X) * W.weights
         self.free = bool((self.lo < 0).all() and (self.hi > 0).all())
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
-        n, (S, d), k = len(X), cells.points.shape, cells.metrics.shape[1]
-        self.z, self.u = np.zeros((n, S, k)), np.zeros((n, S, d))
-        reach = np.zeros((n, S))  # |z| as it would be without cancellation: what its rounding is relative to
-        for m, L in enumerate(cells.metrics):
-            mine = slice(None) if len(cells.metrics) == 1 else np.flatnonzero(cells.point_metric == m)
-            difference = cells.points[mine] - X[:, None]
-            shape = difference.shape[:2]
-            z = difference.reshape(-1, d) @ L.T
-            self.z[:, mine], self.u[:, mine] = z.reshape(*shape, k), (z @ W.M[m]).reshape(*shape, d)
-            size = np.abs(difference).reshape(-1, d) @ np.abs(L).T
-            reach[:, mine] = np.sqrt(np.einsum("ik,ik->i", size, size)).reshape(shape)
-        squares = np.einsum("nsk,nsk->ns", self.z, self.z)
-        self.reach, sizes = reach, reach * np.sqrt(squares)
-        near, far = np.maximum(cells.near, 0), np.where(cells.near < 0, 0, cells.far)
-        c, offset = len(near), np.abs(cells.gamma)
-        # The last column stands for the padding of rows: a constraint that always holds.
-        self.g, (self.size, self.margin) = np.full((n, c + 1), -np.inf), np.zeros((2, n, c + 1))
-        a, b = cells.alpha * squares[:, near], cells.beta * squares[:, far]
-        self.g[:, :c], self.margin[:, :c] = a - b + cells.gamma, margin * (a + b + offset)
-        self.size[:, :c] = cells.alpha * sizes[:, near] + cells.beta * sizes[:, far] + offset
-        plain = np.flatnonzero(cells.near < 0)
-        if len(plain):
-            normals = cells.normals[0][cells.far[plain]]
-            self.g[:, plain] = cells.gamma[plain] - X @ normals.T
-            self.size[:, plain] = offset[plain] + np.abs(X) @ np.abs(normals).T
-            self.margin[:, plain] = margin * self.size[:, plain]
-        self.near, self.far = near, far
+        self.z, self.reach, self.g, self.size = cells.seen_from(X)
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -269,188 +259,187 @@ class View:
         A half-space: g / max_k |Q_k|. A ball: g |A| / ((|A| + B) max_k |c_k|), c = M'A. Infinite where
         nothing that may move helps.
         """
-        cells, W = self.cells, self.W
-        g = self.g - self.unit * self.size
-        self.alone = np.zeros_like(g)  # what each constraint alone asks for
+        cells = self.cells
+        value, rate = self.g - self.unit * self.size, np.ones(self.g.shape)
         flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
+        if len(flat):
+            rate[flat] = self._rates(flat)
         with np.errstate(divide="ignore", invalid="ignore"):
-            if len(flat):
-                self.alone[:, flat] = np.where(
-                    g[:, flat] > 0, g[:, flat] / self._rates()[:, cells.normals[2][flat]], 0.0
-                )
             if len(curved):
-                near, far, alpha, beta = (
-                    part[curved] for part in (self.near, self.far, cells.alpha, cells.beta)
-                )
-                c = alpha[:, None] * self.u[:, near] - beta[:, None] * self.u[:, far]
-                if not self.free:
-                    c = np.where(c > 0, c * (self.hi > 0)[:, None], c * (self.lo < 0)[:, None])
-                longest = W.length.max(axis=1)[W.metric[curved]]
-                rate = np.abs(c, out=c).max(axis=2)
-                rate += np.where(
-                    rate > 0,
-                    self.unit * longest * (alpha * self.reach[:, near] + beta * self.reach[:, far]),
-                    0.0,
-                )
-                value, rest = g[:, curved], W.ball[curved]
-                norm = np.sqrt(np.maximum(W.s[curved] * self.g[:, curved] + rest, 0.0))
-                bound = value * norm / ((norm + np.sqrt(np.maximum(rest, 0.0))) * rate)
-                empty = rest < -1e-9 * norm**2
-                self.alone[:, curved] = np.where(value > 0, np.where(empty | (rate == 0), np.inf, bound), 0.0)
-        return self.alone[:, cells.rows].max(axis=2, initial=0.0)
+                rate[curved] = self._ball_rates(curved)
+            self.alone = np.where(value > 0, value / rate, 0.0)  # what each constraint alone asks for
+        bounds = np.zeros((len(cells.rows), len(self.X)))
+        for column in cells.rows.T:
+            np.maximum(bounds, self.alone[column], out=bounds)
+        return np.ascontiguousarray(bounds.T)
 
-    def _rates(self) -> Floats:
-        """Return max_k |Q_k| of each normal over the features that may move, of shape (n or 1, N)."""
-        Q = self.W.Q + np.sign(self.W.Q) * self.unit * self.W.Q_size
+    def _ball_rates(self, j: Ints) -> Floats:
+        """Return what divides the value of balls j in the bound, of shape (balls, n)."""
+        cells, W = self.cells, self.W
+        alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, cells.ball))
+        (near, far), (S, n, k) = (part[j] for part in cells.ends), self.z.shape
+        pulls = np.empty((S, n, len(W.weights)))
+        for m, M in enumerate(W.M):
+            mine = cells.of_metric(m)
+            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(W.weights))
+        pull = alpha[:, None] * pulls[near] - beta[:, None] * pulls[far]
+        if not self.free:
+            pull = np.where(pull > 0, pull * (self.hi > 0), pull * (self.lo < 0))
+        steepest = np.abs(pull, out=pull).max(axis=2)
+        rounding = W.length.max(axis=1)[W.metric[j], None] * (
+            alpha * self.reach[near] + beta * self.reach[far]
+        )
+        rate = np.where(steepest > 0, steepest + self.unit * rounding, 0.0)
+        norm = np.sqrt(np.maximum(W.s[j][:, None] * self.g[j] + rest, 0.0))
+        empty = rest < -1e-9 * norm**2
+        return np.where(empty, 0.0, rate * (norm + np.sqrt(np.maximum(rest, 0.0))) / norm)
+
+    def _rates(self, j: Ints) -> Floats:
+        """Return max_k |Q_k| of half-spaces j over the features that may move, of shape (j, n or 1)."""
+        size = np.abs(self.W.Q[j]) + self.unit * self.W.Q_size[j]
         if self.free:
-            return np.abs(Q).max(axis=1)[None]
-        up, down = np.maximum(Q, 0.0), np.maximum(-Q, 0.0)
-        ways = np.hstack([self.hi > 0, self.lo < 0])
-        kinds, which = np.unique(ways, axis=0, return_inverse=True)
-        d = Q.shape[1]
-        rates = [np.maximum(up * kind[:d], down * kind[d:]).max(axis=1, initial=0.0) for kind in kinds]
-        return np.array(rates)[which.ravel()]
+            return size.max(axis=1)[:, None]
+        ways, which = np.unique(np.hstack([self.hi > 0, self.lo < 0]), axis=0, return_inverse=True)
+        d, rises = size.shape[1], self.W.Q[j] > 0
+        rates = [(size * np.where(rises, way[:d], way[d:])).max(axis=1) for way in ways]
+        return np.array(rates)[which.ravel()].T
 
-    def projected(self, i: Ints, cell: Ints, by_cone: NDArray[np.bool_], cutoff: Floats) -> Projections:
-        """Project samples i onto a cell each, unless it is farther than the cutoff."""
-        rows, n, d = self.cells.rows[cell], len(i), self.X.shape[1]
-        result = Projections.without_change(n, d, SOLVED, START)
-        violated = self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0
-        flat, ball = self.W.flat_cell[cell], (violated & ~self.W.flat[rows]).any(axis=1)
-        by_cone = by_cone | (~flat & ~ball & violated.any(axis=1))
-        for mine, solve in (
-            (violated.any(axis=1) & flat & ~by_cone, self._by_simplex),
-            (ball & ~by_cone, self._by_homotopy),
-            (by_cone, self._by_cone),
-        ):
-            if mine.any():
-                at = np.flatnonzero(mine)
+    def projected(self, i: Ints, cell: Ints, path: Ints, cutoff: Floats) -> Projections:
+        """Project samples i onto a cell each by the given paths, unless it is farther than the cutoff."""
+        n, rows = len(i), self.cells.rows[cell]
+        result = Projections(np.zeros((n, self.X.shape[1])), np.zeros(n), *np.zeros((2, n), dtype=bool))
+        solvers = {SIMPLEX: self._by_simplex, HOMOTOPY: self._by_homotopy, CONE: self._by_cone}
+        for kind, solve in solvers.items():
+            (at,) = np.nonzero(path == kind)
+            if len(at):
                 for whole, part in zip(result, solve(i[at], rows[at], cutoff[at]), strict=True):
                     whole[at] = part
         return result
 
     def _by_cone(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto any cell, one after the other; what is left open then remains so."""
-        result = Projections.without_change(len(i), self.X.shape[1], SOLVED, CONE)
-        for k in range(len(i)):
-            solved = cone_projection(self._program(int(i[k]), rows[k]))
-            result.beta[k], result.bound[k] = solved.beta, solved.bound
-            result.valid[k] = solved.status == SOLVED
-        return result
+        answers = [cone_projection(self._program(int(k), row)) for k, row in zip(i, rows, strict=True)]
+        valid = np.array([answer.status == SOLVED for answer in answers])
+        beta, bound = (np.array([getattr(answer, name) for answer in answers]) for name in ("beta", "bound"))
+        return Projections(beta, bound, valid, np.full(len(i), True))
 
     def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto cells of half-spaces."""
-        W, at, (_, _, normal) = self.W, i[:, None], self.cells.normals
-        lo, hi = self.lo[i], self.hi[i]
-        index = np.where(rows >= 0, normal[rows], -1)
-        g, margin = self.g[at, rows], self.margin[at, rows]
-        vertex = dual_simplex(W.Q, index, g + margin, 0.5 * margin, lo, hi, cutoff)
-        lam, status = vertex.multipliers, vertex.status
-        some = np.flatnonzero((lam > 0).any(axis=0))
-        lam, index, rows = lam[:, some], np.maximum(index[:, some], 0), rows[:, some]
-        q, q_size = (np.einsum("nr,nrd->nd", lam, part[index]) for part in (W.Q, W.Q_size))
-        tau = (lam * np.where(lam > 0, self.g[at, rows], 0.0)).sum(axis=1)
-        extra, size = ((lam * part[at, rows]).sum(axis=1) for part in (self.margin, self.size))
-        bound = certified(q, tau, q_size, size, lo, hi, self.unit)
-        length, valid = np.abs(vertex.beta).sum(axis=1), status == SOLVED
-        short = valid & (bound < (1 - _OPTIMAL) * length)
-        if short.any():  # for more than rounding and the margin
-            short &= knapsack(q, tau + extra, lo, hi) < (1 - _OPTIMAL) * length
-        unproven = (status == INFEASIBLE) & ~(bound > np.minimum(cutoff, 1e3 * length))
-        unproven |= (status == CUT_OFF) & (bound < (1 - _OPTIMAL) * cutoff)
-        status = np.where(short | unproven, UNRESOLVED, status)
-        return Projections(status, vertex.beta, bound, np.full(len(i), SIMPLEX), valid)
+        W, at = self.W, i[:, None]
+        g, size = self.g[rows, at], self.size[rows, at]
+        margin = self.aim * size
+        found = dual_simplex(W.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
+        # Few multipliers are not 0.
+        lam, here = found.multipliers, np.arange(len(i))[:, None]
+        some = np.argsort(-lam, axis=1)[:, : int((lam > 0).sum(axis=1).max())]
+        lam, size, g = (part[here, some] for part in (lam, size, g))
+        q, q_size = (np.einsum("nr,nrd->nd", lam, part[rows[here, some]]) for part in (W.Q, W.Q_size))
+        tau, tau_size = (lam * np.where(lam > 0, g, 0.0)).sum(axis=1), (lam * size).sum(axis=1)
+        row = q, tau, q_size, tau_size, self.aim * tau_size
+        return self._certified(i, found.status, found.beta, found.status == SOLVED, row, cutoff)
+
+    def _certified(
+        self, i: Ints, status: Ints, beta: Floats, valid: Mask, row: tuple[Floats, ...], cutoff: Floats
+    ) -> Projections:
+        """Certify what was found by an inequality (q, tau, the sizes of their terms, the margin) each.
+
+        A cell is closed if that proves the change to be nearest, up to rounding and the margin, or the cell
+        to be empty or farther than the cutoff.
+        """
+        (q, tau, q_size, tau_size, margin), lo, hi = row, self.lo[i], self.hi[i]
+        bound, length = certified(q, tau, q_size, tau_size, lo, hi, self.unit), np.abs(beta).sum(axis=1)
+        least = (1 - _OPTIMAL) * np.where(status == CUT_OFF, cutoff, length)
+        closed = bound >= least
+        if not closed.all():
+            closed |= knapsack(q, tau + margin, lo, hi) >= least
+        closed &= np.where(status == SOLVED, valid, status != UNRESOLVED)
+        closed &= (status != INFEASIBLE) | (bound > np.minimum(cutoff, 1e3 * length))
+        return Projections(beta, bound, valid, closed)
 
     def _by_homotopy(self, i: Ints, rows: Ints, cutoff: Floats, j: Ints | None = None) -> Projections:
         """Project onto the most demanding ball of each cell alone (or onto ball j): often all others hold.
 
         If another ball is missed, it is tried next. What neither meets is left to the cone program.
         """
-        W, lo, hi = self.W, self.lo[i], self.hi[i]
-        ball = ~W.flat[rows] & (self.g[i[:, None], rows] + self.margin[i[:, None], rows] > 0)
-        first, here = j is None, np.arange(len(i))
+        W, lo, hi, here = self.W, self.lo[i], self.hi[i], np.arange(len(i))
+        ball, first = (rows >= 0) & ~self.cells.flat[rows], j is None
         if j is None:
-            j = rows[here, np.where(ball, self.alone[i[:, None], rows], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j], self.g[i, j], self.margin[i, j]
-        A, c, size = self._terms(i, j)
-        path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
-        beta, M = path.beta, W.M[metric]
-        e = np.einsum("nkd,nd->nk", M, beta)
+            j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
+        metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self.aim * self.size[j, i]
+        A, size = self._terms(i, j)
+        path = homotopy(
+            W.gram,
+            metric,
+            _times(W.M.transpose(0, 2, 1), metric, A),
+            W.s[j],
+            g + margin,
+            hi > 0,
+            lo < 0,
+            cutoff,
+        )
+        beta, solved = path.beta, path.status == SOLVED
+        e, ev = _times(W.M, metric, beta), _times(W.M, metric, path.direction)
         # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
-        ev = np.einsum("nkd,nd->nk", M, path.direction)
-        f = g + margin + (e * (s[:, None] * e - 2 * A)).sum(axis=1)
-        slope = ((A - s[:, None] * e) * ev).sum(axis=1)
-        inner = slope**2 - s * (ev * ev).sum(axis=1) * f
-        redo = (path.status == SOLVED) & (slope > 0) & (inner >= 0)
+        f = g + margin + (e * (s * e - 2 * A)).sum(axis=1)
+        slope = ((A - s * e) * ev).sum(axis=1)
+        inner = slope**2 - (s * ev * ev).sum(axis=1) * f
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(redo, f / (slope + np.sqrt(np.maximum(inner, 0.0))), 0.0)
-        beta, e = beta + t[:, None] * path.direction, e + t[:, None] * ev
-        y, squared = A - s[:, None] * e, (e * e).sum(axis=1)
-        q = 2 * np.einsum("nkd,nk->nd", M, y)
-        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s * np.sqrt(squared))[:, None] * W.length[metric]
-        tau = g - s * squared
-        tau_size = self.size[i, j] + s * squared + 2 * size * np.sqrt(squared)
-        bound = certified(q, tau, q_size, tau_size, lo, hi, self.unit)
+            t = np.where(solved & (slope > 0) & (inner >= 0), f / (slope + np.sqrt(inner)), 0.0)[:, None]
+        beta, e = beta + t * path.direction, e + t * ev
+        y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
+        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + W.s[j] * long)[:, None] * W.length[metric]
+        tau_size = self.size[j, i] + square + 2 * size * long
+        row = 2 * _times(W.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
         others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
-        inside, solved = ((lo <= beta) & (beta <= hi)).all(axis=1), path.status == SOLVED
-        valid = solved & inside & (others <= 0).all(axis=1)
-        least = (1 - _OPTIMAL) * np.abs(beta).sum(axis=1)
-        optimal = bound >= least
-        if not optimal[valid].all():  # for more than rounding and the margin
-            optimal = knapsack(q, tau + margin, lo, hi) >= least
-        proven = np.where(path.status == CUT_OFF, bound >= (1 - _OPTIMAL) * cutoff, bound > cutoff)
-        status = np.where(np.where(solved, valid & optimal, proven), path.status, UNRESOLVED)
-        result = Projections(status, beta, bound, np.full(len(i), HOMOTOPY), valid)
+        valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
+        result = self._certified(i, path.status, beta, valid, row, cutoff)
         worst = np.where(ball, others, -np.inf).argmax(axis=1)
-        missed = np.flatnonzero(solved & (others[here, worst] > 0) & ball[here, worst])
+        (missed,) = np.nonzero(solved & (others[here, worst] > 0) & ball[here, worst])
         if first and len(missed):
             again = self._by_homotopy(i[missed], rows[missed], cutoff[missed], rows[missed, worst[missed]])
+            again.bound[:] = np.maximum(again.bound, result.bound[missed])
             for whole, part in zip(result, again, strict=True):
                 whole[missed] = part
-            result.bound[missed] = np.maximum(again.bound, bound[missed])
         return result
 
-    def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return A (n, k), c = M'A (n, d) and the size |A| (n,) would have without cancellation."""
-        near, far, alpha, beta = self.near[j], self.far[j], self.cells.alpha[j], self.cells.beta[j]
-        A, c = (alpha[:, None] * part[i, near] - beta[:, None] * part[i, far] for part in (self.z, self.u))
-        return A, c, alpha * self.reach[i, near] + beta * self.reach[i, far]
+    def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
+        """Return A (n, k) and the size |A| (n,) would have without cancellation."""
+        near, far, alpha, beta = (part[j] for part in (*self.cells.ends, self.cells.alpha, self.cells.beta))
+        A = alpha[:, None] * self.z[near, i] - beta[:, None] * self.z[far, i]
+        return A, alpha * self.reach[near, i] + beta * self.reach[far, i]
 
     def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
         """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
-        cells, W, at = self.cells, self.W, i[:, None]
-        image = np.einsum("mkd,nd->nmk", W.M, beta)
-        squares = np.einsum("nmk,nmk->nm", image, image)
-        pull = np.einsum("nsd,nd->ns", self.u[i], beta)
-        here = np.arange(len(i))[:, None]
-        along = (
-            cells.alpha[rows] * pull[here, self.near[rows]] - cells.beta[rows] * pull[here, self.far[rows]]
-        )
-        value = (
-            self.g[at, rows]
-            + 0.5 * self.margin[at, rows]
-            + W.s[rows] * squares[here, W.metric[rows]]
-            - 2 * along
-        )
-        plain = (rows >= 0) & (cells.near[rows] < 0)
+        cells, W, here = self.cells, self.W, np.arange(len(i))[:, None]
+        squares = np.empty((len(self.z), len(i)))
+        for m, M in enumerate(W.M):
+            mine = cells.of_metric(m)
+            moved = self.z[mine][:, i] - beta @ M.T
+            squares[mine] = np.einsum("snk,snk->sn", moved, moved)
+        near, far = (squares[part[rows], here] for part in cells.ends)
+        value = cells.alpha[rows] * near - cells.beta[rows] * far + cells.gamma[rows]
+        plain = cells.near[rows] < 0
         if plain.any():
-            k, r = np.nonzero(plain)
-            j = rows[k, r]
-            steps = (W.Q[cells.far[j]] * beta[k]).sum(axis=1)
-            value[k, r] = self.g[i[k], j] + 0.5 * self.margin[i[k], j] - steps
-        return np.where(rows >= 0, value, -np.inf)
+            steps = np.einsum("nrd,nd->nr", W.Q[rows], beta)
+            value = np.where(plain, self.g[rows, i[:, None]] - steps, value)
+        return np.where(rows >= 0, value + 0.5 * self.aim * self.size[rows, i[:, None]], -np.inf)
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
         W, j = self.W, rows[rows >= 0]
-        flat, normal = self.cells.flat[j], self.cells.normals[2][j]
-        A, c, size = self._terms(np.full(len(j), i), j)
-        q, q_size = 2 * c, 2 * size[:, None] * W.length[W.metric[j]]
-        q[flat], q_size[flat] = W.Q[normal[flat]], W.Q_size[normal[flat]]
+        flat, metric = self.cells.flat[j], W.metric[j]
+        A, size = self._terms(np.full(len(j), i), j)
+        q, q_size = 2 * _times(W.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * W.length[metric]
+        q[flat], q_size[flat] = W.Q[j[flat]], W.Q_size[j[flat]]
         metrics, none = list(W.M), np.empty((0, len(W.weights)))
         return Program(
-            M=[none if f else metrics[m] for f, m in zip(flat, W.metric[j], strict=True)],
+            M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
-            q=q, q_size=q_size, s=W.s[j], g=self.g[i, j], g_size=self.size[i, j], margin=self.margin[i, j],
-            lo=self.lo[i], hi=self.hi[i],
+            q=q, q_size=q_size, s=W.s[j], g=self.g[j, i], g_size=self.size[j, i],
+            margin=self.aim * self.size[j, i], lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
+
+
+def _times(M: Floats, metric: Ints, v: Floats) -> Floats:
+    """Return M v, one row for each row of v, M of the metric of each."""
+    return v @ M[0].T if len(M) == 1 else np.einsum("nkd,nd->nk", M[metric], v)

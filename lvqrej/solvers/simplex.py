@@ -1,20 +1,20 @@
-"""The l1 projection onto an intersection of half-spaces: a dual simplex over tiny bases, in lock-step.
+"""The l1 projection onto an intersection of half-spaces: a dual simplex on small tableaus, in lock-step.
 
-In scaled changes beta_k = w_k delta_k the program and its dual are
+In scaled changes beta_k = w_k delta_k the program is
 
-    min |beta|_1   s.t.  Q beta >= g              max g'lam   s.t.  lam >= 0,  -1 <= r_k <= 1,  r = Q'lam
+    min |beta|_1   s.t.  y = Q beta - g >= 0,  lo <= beta <= hi
 
-where bounds of features are further rows, and r_k has no limit on a side to which feature k may not move. A
-feature moves only where r_k is at a limit. A basis is a set of tight rows and as many moving features: one
-or two of each in practice, so each step solves systems of that size from scratch (nothing accumulates) and
-prices the rest once. lam = 0 is feasible, the dual value only grows, and every step's value is a lower
-bound: the paper's early stopping for free. All problems of a batch take their steps together and leave when
-they are done.
+Each variable has a convex, piecewise linear cost: |beta_k| within its bounds, 0 for y_i >= 0. At rest it
+stands at a kink (0 or a bound), and the cost of moving either way is at least 0; the others, one per row of
+the tableau, are expressed by those at rest. A pivot brings the one farthest off its piece back to the kink
+and lets the cheapest one move instead. The cost only grows, and what the rows at rest charge are multipliers
+that prove it as a lower bound: the paper's early stopping for free. All problems of a batch take their steps
+together and leave when they are done.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-#: Rates below this are rounding.
-_PIVOT = 1e-13
-#: The rate of a row whose features may not move.
-_STUCK = 1e-200
+#: Entries of the tableau below this are rounding: its rows are scaled to 1.
+_PIVOT = 1e-12
+# What is known of each variable; the last three of one that moves, and of one at rest.
+_NUMBER, _LOWEST, _HIGHEST, _LOW, _HIGH, _SLOPE = range(6)
+_LEFT, _RIGHT, _AT = _LOW, _HIGH, _SLOPE
 
 
 class Vertex(NamedTuple):
@@ -44,23 +45,10 @@ def dual_simplex(
 ) -> Vertex:
     """Solve min |beta|_1 s.t. Q[rows] beta >= g - slack, lo <= beta <= hi for each problem.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (N, d)
-    rows : ndarray of shape (n, R)
-        The half-spaces of each problem; padded with -1.
-    g, slack : ndarrays of shape (n, R)
-        Right-hand sides and by how much a row may be missed without being taken into the basis.
-    lo, hi : ndarrays of shape (n, d)
-        With lo <= 0 <= hi.
-    cutoff : ndarray of shape (n,)
-        A problem whose dual value exceeds it ends with CUT_OFF.
-
-    Returns
-    -------
-    Vertex
-        On INFEASIBLE the multipliers prove a bound beyond the cutoff (a million times the present value if
-        there is none).
+    Q (N, d) has the normals of all half-spaces, `rows` (n, R) which of them each problem has, padded with -1;
+    g and slack are (n, R), lo <= 0 <= hi are (n, d). A problem whose cost exceeds the `cutoff` (n,) ends with
+    CUT_OFF. On INFEASIBLE the multipliers prove a bound beyond the cutoff (a million times the present cost
+    if there is none).
 
     Examples
     --------
@@ -70,203 +58,155 @@ def dual_simplex(
     >>> vertex.beta.round(4), vertex.multipliers.round(4)
     (array([[0.3333, 1.3333]]), array([[0.6667, 0.3333]]))
     """
-    n, d = lo.shape
-    R = rows.shape[1]
-    g = np.where(rows >= 0, g, -np.inf)
-    if np.isfinite(lo).any() or np.isfinite(hi).any():
-        lowest, highest = (np.where((end != 0) & np.isfinite(end), end, np.inf) for end in (lo, hi))
-        eye = np.eye(d)
-        ends = np.broadcast_to(len(Q) + np.arange(2 * d), (n, 2 * d))
-        Q, rows = np.vstack([Q, eye, -eye]), np.hstack([rows, ends])
-        g = np.hstack([g, np.where(lowest < np.inf, lowest, -np.inf), -highest])
-        slack = np.hstack([slack, np.zeros((n, 2 * d))])
-    problems = _Problems(np.vstack([Q, np.zeros(d)]), rows, g, slack, hi > 0, lo < 0, cutoff)
-    result = Vertex(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R)))
-    for _ in range(20 + 4 * (d + rows.shape[1])):
-        if problems.put(problems.step(), result):
-            break
-    return result._replace(beta=np.minimum(np.maximum(result.beta, lo), hi))
+    (n, d), R, here, there = lo.shape, rows.shape[1], np.arange(len(rows)), rows >= 0
+    status, beta, multipliers = np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, R))
+    size = np.abs(Q)
+    steepest, rate = size.argmax(axis=1), size.max(axis=1)
+    rate = np.where(rate > 0, rate, 1.0)[rows]  # in these units a violation is about the length it asks for
+    g = np.where(there, g, -np.inf)
+    # Often the most violated row alone, met by the feature that counts most in it, is all that is asked for.
+    i = (g / rate).argmax(axis=1)
+    j = rows[here, i]
+    k = steepest[j]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.maximum(g[here, i], 0.0) / Q[j, k]
+        met = Q[rows, k[:, None]] * change[:, None] >= g - slack
+        met[here, i] = (lo[here, k] <= change) & (change <= hi[here, k]) & (Q[j, k] != 0)
+        done = met.all(axis=1)
+        at, left = done.nonzero()[0], (~done).nonzero()[0]
+        status[at] = np.where(np.abs(change[at]) > cutoff[at], CUT_OFF, SOLVED)
+        beta[at, k[at]], multipliers[at, i[at]] = change[at], 1 / rate[at, i[at]]
+        if len(left):
+            T = np.zeros((len(left), R + 1, d + 1))
+            scale = rate[left]
+            T[:, :R, :d], T[:, :R, d] = Q[rows[left]] / scale[:, :, None], -g[left] / scale
+            T[:, :R][~there[left]] = 0.0  # padding always holds
+            tableaus = _Tableaus(T, slack[left] / scale, lo[left], hi[left], cutoff[left])
+            for _ in range(20 + 4 * (d + R)):
+                if tableaus.step():
+                    break
+            status[left], beta[left], multipliers[left] = tableaus.result()
+            multipliers[left] /= scale
+    return Vertex(status, beta, multipliers)
 
 
-class _Problems:
+class _Tableaus:
     """The problems that are still on their way; entry i belongs to problem `index[i]`.
 
-    A basis is a list of tight rows (their places in `rows`) and a list of moving features, padded with -1;
-    `sign` is the limit at which r_k is held, 0 for a feature at rest. A row of zeros at the end of Q stands
-    for the padding of rows.
+    A tableau (R + 1, d + 1) has a row for each variable that moves and a column for each at rest: how much
+    the one changes with the other. Its last column are values, its last row costs. Each variable has a number
+    (features first, then rows) and bounds; one that moves a piece of its cost, from `low` to `high` with a
+    `slope`; one at rest stands `at` a kink with the slopes `left` and `right`, not yet among the costs.
     """
 
-    def __init__(
-        self, Q: Floats, rows: Ints, g: Floats, slack: Floats, up: Mask, down: Mask, cutoff: Floats
-    ) -> None:
-        n, d = up.shape
-        self.Q, self.rows, self.g, self.slack, self.up, self.down = Q, rows, g, slack, up, down
-        self.cutoff, self.index = cutoff, np.arange(n)
-        # What turns a violation into a length: the steepest rate over the features that may move.
-        if up.all() and down.all():
-            self.rate = np.maximum(np.abs(Q).max(axis=1), _STUCK)[rows]
-        else:
-            usable = np.where(Q[rows] > 0, up[:, None], down[:, None]) * np.abs(Q[rows])
-            self.rate = np.maximum(usable.max(axis=2), _STUCK)
-        self.tight, self.moving = np.full((n, 1), -1), np.full((n, 1), -1)
-        self.sign, self.beta, self.lam = np.zeros((n, d)), np.zeros((n, d)), np.zeros(rows.shape)
-        # The first pivot is known: the most violated row, by the feature with the steepest rate.
-        length = np.where(g > slack, g / self.rate, 0.0)
-        row = length.argmax(axis=1)
-        of_row = Q[rows[self.index, row]]
-        usable = np.where(of_row > 0, up, down) * np.abs(of_row)
-        k = usable.argmax(axis=1)
-        begun = np.flatnonzero((length[self.index, row] > 0) & (usable[self.index, k] >= _PIVOT))
-        self.tight[begun, 0], self.moving[begun, 0] = row[begun], k[begun]
-        self.sign[begun, k[begun]] = np.sign(of_row[begun, k[begun]])
-
-    def put(self, status: Ints, result: Vertex) -> bool:
-        """Store where the problems are, let those with a status of at least 0 go; whether all have ended."""
-        result.beta[self.index] = self.beta
-        result.multipliers[self.index] = self.lam[:, : result.multipliers.shape[1]]
-        left = status < 0
-        if not left.all():
-            result.status[self.index[~left]] = status[~left]
-            for name, value in vars(self).items() if left.any() else ():
-                if name != "Q":
-                    setattr(self, name, value[left])
-        return not left.any()
-
-    def step(self) -> Ints:
-        """Do one pivot of each problem; return the status of those that end, else -1."""
-        here = np.arange(len(self.index))
-        at, there, moving = here[:, None], self.tight >= 0, self.moving
-        of_basis = self.Q[np.where(there, self.rows[at, self.tight], -1)]  # (n, p, d)
-        K = of_basis[at[:, :, None], np.arange(there.shape[1])[None, :, None], moving[:, None, :]]
-        inverse, singular = _inverses(
-            np.where(there[:, :, None] & there[:, None, :], K, np.eye(there.shape[1]))
+    def __init__(self, T: Floats, slack: Floats, lo: Floats, hi: Floats, cutoff: Floats) -> None:
+        (n, d), R = lo.shape, slack.shape[1]
+        self.T, self.cutoff, self.index, self.status = T, cutoff, np.arange(n), np.full(n, -1)
+        self.ended: list[tuple[NDArray[Any], ...]] = []
+        self.slack = slack + 1e-14 * np.maximum(-T[:, :-1, -1:].min(axis=1), 0.0)
+        self.moving, self.resting = np.zeros((n, 6, R)), np.zeros((n, 6, d))
+        self.moving[:, _NUMBER], self.moving[:, _HIGHEST], self.moving[:, _HIGH] = (
+            d + np.arange(R),
+            np.inf,
+            np.inf,
         )
-        status = np.where(singular, UNRESOLVED, -1)
-        # The vertex, K beta_B = g_T, and its multipliers, K'lam_T = r_B.
-        right = np.where(there, self.g[at, self.tight], 0.0)
-        signs = np.where(there, self.sign[at, moving], 0.0)
-        solution = np.where(there, np.einsum("npq,nq->np", inverse, right), 0.0)
-        multiplier = np.where(there, np.einsum("npq,np->nq", inverse, signs), 0.0)
-        value = (signs * solution).sum(axis=1)
-        row, place, gain = self._worst(at, there, signs, solution)
-        who, b = np.nonzero(there)
-        self.beta, self.lam = np.zeros_like(self.beta), np.zeros_like(self.lam)
-        self.beta[who, moving[who, b]] = solution[who, b]
-        self.lam[who, self.tight[who, b]] = np.maximum(multiplier[who, b], 0.0)
-        status[(status < 0) & (value > self.cutoff)] = CUT_OFF
-        solved = (row < 0) & (place < 0) & (status < 0)
-        if solved.any():  # what is left of a wrong sign is rounding
-            self.beta = np.where(solved[:, None] & (self.sign * self.beta < 0), 0.0, self.beta)
-            status[solved] = SOLVED
-        go = status < 0
-        if not go.any():
-            return status
-        # Raise the multiplier of the violated row, or let the feature's r_k leave its limit, the rest held.
-        by_row = row >= 0
-        of_row = self.Q[np.where(by_row, self.rows[here, row], -1)]
-        leaver = moving[here, place]
-        side = self.sign[here, leaver]
-        right = np.where(there, -of_row[at, moving], 0.0)
-        right[here[~by_row], place[~by_row]] = -side[~by_row]
-        step = np.where(there, np.einsum("npq,np->nq", inverse, right), 0.0)
-        r = np.einsum("np,npd->nd", multiplier, of_basis)
-        dr = of_row + np.einsum("np,npd->nd", step, of_basis)
-        t, leaving, entering = self._ratios(here, there, multiplier, step, r, dr)
-        other_side = np.where(side > 0, self.down[here, leaver], self.up[here, leaver])
-        flips = go & ~by_row & other_side & (t > 2)
-        self.sign[here[flips], leaver[flips]] *= -1
-        lost = here[go & ~flips & np.isinf(t)]
-        if len(lost):
-            status[lost] = INFEASIBLE
-            self._ray(lost, row[lost], gain[lost], value[lost], there[lost], (multiplier[lost], step[lost]))
-        self._pivot(here[go & ~flips & np.isfinite(t)], row, place, leaving, entering, dr)
-        return status
+        self.resting[:, _NUMBER], self.resting[:, _LOWEST], self.resting[:, _HIGHEST] = np.arange(d), lo, hi
+        self.resting[:, _LEFT] = np.where(lo < 0, -1.0, -np.inf)
+        self.resting[:, _RIGHT] = np.where(hi > 0, 1.0, np.inf)
 
-    def _worst(self, at: Ints, there: Mask, signs: Floats, solution: Floats) -> tuple[Ints, Ints, Floats]:
-        """Return the most violated row of each problem, or the place of the feature farthest off its side.
+    def step(self) -> bool:
+        """Do one pivot of each problem; let go those that end, and return whether all have."""
+        values, here = self.T[:, :-1, -1], np.arange(len(self.index))
+        missed = np.maximum(self.moving[:, _LOW] - values, values - self.moving[:, _HIGH]) - self.slack
+        i = missed.argmax(axis=1)
+        self.status[missed[here, i] <= 0] = SOLVED
+        self.status[self.T[:, -1, -1] > self.cutoff] = CUT_OFF
+        if self.status.max() >= 0:
+            i = i[self._let_go(self.status >= 0)]
+            if len(i) == 0:
+                return True
+            here = here[: len(i)]
+        T = self.T
+        # The variable of row i has to go up or down to the end of its piece. Which one moves it for least?
+        row, leaver = T[here, i], self.moving[here, :, i]
+        _, lowest, highest, low, high, slope = leaver.T
+        up = row[:, -1] < low
+        entries = row[:, :-1]
+        rises, size = (entries > 0) == up[:, None], np.abs(entries)
+        cost = np.abs(np.where(rises, self.resting[:, _RIGHT], self.resting[:, _LEFT]) + T[:, -1, :-1])
+        price = np.where(size > _PIVOT, cost / size, np.inf)
+        k = price.argmin(axis=1)
+        cheapest = price[here, k]
+        # A feature may also go on beyond 0, and what nothing can move ends with the proof of that.
+        beyond = np.where(up, (slope > 0) & (lowest < 0), (slope < 0) & (highest > 0))
+        (stays,) = np.nonzero((cheapest > 2) & (beyond | np.isinf(cheapest)))
+        if len(stays):
+            self._stay(stays[beyond[stays]], i, up)
+            self._prove(stays[~beyond[stays]], i, up)
+            kept = T[stays], self.moving[stays], self.resting[stays]
+        # Exchange the variables of row i and column k.
+        joiner = self.resting[here, :, k]
+        kink, taken = np.where(up, low, high), np.where(rises[here, k], joiner[:, _RIGHT], joiner[:, _LEFT])
+        column, pivot = T[here, :, k], row[here, k][:, None]
+        row[:, -1] -= kink
+        row /= pivot
+        column[:, -1] += taken
+        T -= column[:, :, None] * row[:, None]
+        column /= pivot
+        column[:, -1] -= slope
+        row[:, -1] -= joiner[:, _AT]
+        T[here, i], T[here, :, k], T[here, i, k] = -row, column, 1 / pivot[:, 0]
+        leaver[:, _LEFT] = np.where(up, np.where(beyond, -1.0, -np.inf), slope)
+        leaver[:, _RIGHT] = np.where(up, slope, np.where(beyond, 1.0, np.inf))
+        leaver[:, _AT] = kink
+        joiner[:, _LOW] = np.where(taken > 0, 0.0, joiner[:, _LOWEST])
+        joiner[:, _HIGH] = np.where(taken < 0, 0.0, joiner[:, _HIGHEST])
+        joiner[:, _SLOPE] = taken
+        self.moving[here, :, i], self.resting[here, :, k] = joiner, leaver
+        if len(stays):
+            T[stays], self.moving[stays], self.resting[stays] = kept
+        return False
 
-        The other one is -1; both are at a vertex that is feasible. The last entry is by how much.
-        """
-        here = at[:, 0]
-        far = np.where(there, -signs * solution, 0.0)
-        far = np.where(far > 1e-14 * np.abs(solution).max(axis=1, keepdims=True), far, 0.0)
-        of_moving = self.Q[self.rows[:, :, None], self.moving[:, None, :]]
-        missed = self.g - np.einsum("nrp,np->nr", of_moving, solution)
-        length = np.where(missed > self.slack, missed / self.rate, 0.0)
-        who, b = np.nonzero(there)
-        length[who, self.tight[who, b]] = 0.0
-        row, place = length.argmax(axis=1), far.argmax(axis=1)
-        longest, farthest = length[here, row], far[here, place]
-        by_row = longest > farthest
-        return (
-            np.where(by_row, row, -1),
-            np.where(~by_row & (farthest > 0), place, -1),
-            np.where(by_row, missed[here, row], farthest),
-        )
+    def _stay(self, at: Ints, i: Ints, up: Mask) -> None:
+        """Let features go on to their pieces on the other side of 0."""
+        i, up = i[at], up[at]
+        _, lowest, highest, _, _, slope = self.moving[at, :, i].T
+        self.T[at, -1] -= 2 * slope[:, None] * self.T[at, i]
+        piece = np.where(up, lowest, 0.0), np.where(up, 0.0, highest), -slope
+        self.moving[at, _LOW:, i] = np.transpose(piece)
 
-    def _ratios(
-        self, here: Ints, there: Mask, multiplier: Floats, step: Floats, r: Floats, dr: Floats
-    ) -> tuple[Floats, Ints, Ints]:
-        """Return how far to go, and the place of the row that leaves or the feature that enters, else -1."""
-        size, rises = np.abs(dr), dr > 0
-        usable = np.where(rises, self.up, self.down) & (self.sign == 0) & (size >= _PIVOT)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            falls = np.where(there & (step < 0), np.maximum(multiplier, 0.0) / -step, np.inf)
-            ahead = np.where(usable, np.maximum(1 - np.where(rises, r, -r), 0.0) / size, np.inf)
-        leaving, first = falls.argmin(axis=1), ahead.min(axis=1)
-        soonest = falls[here, leaving]
-        # Among features that reach their limit at the same time, the largest pivot.
-        entering = np.where(ahead == first[:, None], size, -1.0).argmax(axis=1)
-        enters = (first <= soonest) & (first < np.inf)
-        return (
-            np.where(enters, first, soonest),
-            np.where(enters, -1, leaving),
-            np.where(enters, entering, -1),
-        )
-
-    def _ray(
-        self, at: Ints, row: Ints, gain: Floats, value: Floats, there: Mask, ray: tuple[Floats, Floats]
-    ) -> None:
-        """Set multipliers far out on the ray along which the dual grows without bound.
+    def _prove(self, at: Ints, i: Ints, up: Mask) -> None:
+        """End with costs far out on the ray along which they grow without bound.
 
         So far that the bound is beyond doubt, not farther: on the ray alone rounding might eat up the proof.
         """
-        rate = np.where(row >= 0, self.rate[at, row], 1.0)
-        # A row that nothing which may move can meet proves it with any multiplier.
-        length = np.where(rate > _STUCK, gain / rate, 1.0)
-        goal = np.where(self.cutoff[at] < np.inf, 2 * self.cutoff[at], 1e6 * (value + length))
-        t = np.maximum(goal - value, 0.0) / gain
-        multiplier, step = ray
-        who, b = np.nonzero(there)
-        self.lam[at[who], self.tight[at[who], b]] = np.maximum(multiplier + t[:, None] * step, 0.0)[who, b]
-        self.lam[at[row >= 0], row[row >= 0]] = t[row >= 0]
+        i, row, cost, cutoff = i[at], self.T[at, i[at]], self.T[at, -1, -1], self.cutoff[at]
+        missed = np.where(up[at], self.moving[at, _LOW, i], self.moving[at, _HIGH, i]) - row[:, -1]
+        goal = np.where(cutoff < np.inf, 2 * cutoff, 1e6 * (cost + np.abs(missed)))
+        t = np.maximum(goal - cost, 0.0) / missed
+        self.T[at, -1, :-1] -= t[:, None] * row[:, :-1]
+        self.moving[at, _SLOPE, i] -= t
+        self.status[at] = INFEASIBLE
 
-    def _pivot(self, at: Ints, row: Ints, place: Ints, leaving: Ints, entering: Ints, dr: Floats) -> None:
-        """Change the bases: a row or a feature comes in, a row or a feature goes."""
-        by_row, enters = row[at] >= 0, entering[at] >= 0
-        off = at[~by_row]
-        self.sign[off, self.moving[off, place[off]]] = 0.0
-        come = at[enters]
-        self.sign[come, entering[come]] = np.sign(dr[come, entering[come]])
-        swapped, replaced = at[by_row & ~enters], at[~by_row & enters]
-        self.tight[swapped, leaving[swapped]] = row[swapped]
-        self.moving[replaced, place[replaced]] = entering[replaced]
-        grows, shrinks = at[by_row & enters], at[~by_row & ~enters]
-        count = (self.tight >= 0).sum(axis=1)
-        if len(grows) and count[grows].max() >= self.tight.shape[1]:
-            more = np.full((len(self.index), 1), -1)
-            self.tight, self.moving = np.hstack([self.tight, more]), np.hstack([self.moving, more])
-        self.tight[grows, count[grows]], self.moving[grows, count[grows]] = row[grows], entering[grows]
-        last = count[shrinks] - 1
-        self.moving[shrinks, place[shrinks]] = self.moving[shrinks, last]
-        self.tight[shrinks, leaving[shrinks]] = self.tight[shrinks, last]
-        self.moving[shrinks, last] = self.tight[shrinks, last] = -1
+    def _let_go(self, ended: Mask) -> Mask:
+        """Keep aside the problems that have ended; return which ones go on."""
+        left = ~ended
+        self.ended.append((self.index[ended], self.status[ended], self.T[ended]))
+        self.ended[-1] += (self.moving[ended], self.resting[ended])
+        self.index, self.status, self.T = self.index[left], self.status[left], self.T[left]
+        self.moving, self.resting = self.moving[left], self.resting[left]
+        self.slack, self.cutoff = self.slack[left], self.cutoff[left]
+        return left
 
-
-def _inverses(K: Floats) -> tuple[Floats, Mask]:
-    """Return the inverses of a stack of matrices, and which of them have none."""
-    if K.shape[1] == 1:
-        singular = K[:, 0, 0] == 0
-        return 1 / np.where(singular[:, None, None], 1.0, K), singular
-    singular = np.linalg.det(K) == 0  # one of them would end the inversion of all
-    return np.linalg.inv(np.where(singular[:, None, None], np.eye(K.shape[1]), K)), singular
+    def result(self) -> Vertex:
+        """Return where the problems have ended; those that have not are unresolved."""
+        self.status[:] = UNRESOLVED
+        self._let_go(self.status >= 0)
+        index, status, T, moving, resting = (np.concatenate(part) for part in zip(*self.ended, strict=True))
+        at, number = index[:, None], np.hstack([moving[:, _NUMBER], resting[:, _NUMBER]]).astype(np.int64)
+        values = np.minimum(np.maximum(T[:, :-1, -1], moving[:, _LOW]), moving[:, _HIGH])
+        table = np.zeros((2, *number.shape))
+        table[0, at, number] = np.hstack([values, resting[:, _AT]])
+        table[1, at, number] = np.hstack([-moving[:, _SLOPE], T[:, -1, :-1]])
+        d = resting.shape[2]
+        return Vertex(status[np.argsort(index)], table[0, :, :d], np.maximum(table[1, :, d:], 0.0))

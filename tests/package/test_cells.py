@@ -132,7 +132,7 @@ def test_cells_are_a_sequence():
     assert len(cells) == len(list(cells)) == len(cells[:]) == 4
     assert cells[-1].name == cells[3].name == cells[2:][1].name == "cell number 3"
     for index in (4, -5):
-        with pytest.raises(IndexError, match=f"cell {index} of 4"):
+        with pytest.raises(IndexError):
             cells[index]
 
 
