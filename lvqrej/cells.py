@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.solvers.search import ACCEPTED, CONE, NONE, PATHS, START, Constraints, Nearest, search
+from lvqrej.solvers.search import ACCEPTED, CONE, NONE, PATHS, START, Constraints, Margin, Nearest, search
 from lvqrej.validation import check_number, check_samples
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Cell",
     "Cells",
     "HalfSpace",
+    "Margin",
     "Nearest",
     "corners",
 ]
@@ -144,10 +145,11 @@ class AcceptedSet(Protocol):
     def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> AcceptedSet:
         """Return the set cut by further balls and half-spaces (only the part of one class, if given)."""
 
-    def nearest(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float) -> Nearest:
+    def nearest(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin) -> Nearest:
         """Find the nearest points with lower <= x <= upper (which hold X), aiming inside by `margin`.
 
-        `margin` is relative to the sizes of a constraint's terms; the bounds are those of the set as it is.
+        `margin` is relative to the sizes of a constraint's terms, for all samples or for each (n,); bounds are
+        those of the set as it is.
         """
 
     def active(self, cell: int, x: Floats) -> list[str]:
@@ -237,7 +239,7 @@ class Cells(Constraints, Sequence[Cell]):
         return Ball(a + self.beta[j] / s * (a - b), radius, self.metrics[self.point_metric[self.near[j]]])
 
     def nearest(
-        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float = 0.0
+        self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin = 0.0
     ) -> Nearest:
         """Find for each row of X the nearest point of the union, in weighted l1; see `AcceptedSet`.
 

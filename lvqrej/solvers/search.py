@@ -24,6 +24,10 @@ from lvqrej.solvers.homotopy import CUT_OFF, INFEASIBLE, SOLVED, UNRESOLVED, hom
 from lvqrej.solvers.simplex import dual_simplex
 
 Floats = NDArray[np.float64]
+#: How far inside to aim, relative to the sizes of terms: for all samples, or for each.
+Margin = float | Floats
+#: Inside by so much is enough against rounding.
+ROUNDING = 32 * EPS
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -171,13 +175,13 @@ class Weighed(NamedTuple):
 
 
 def search(
-    cells: Constraints, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: float
+    cells: Constraints, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin
 ) -> Nearest:
     """Find for each row of X the nearest point of the union of cells, in weighted l1.
 
     X (n, d); positive weights (d,); lower <= X <= upper (n, d) bound the answer, equal ones fix a feature.
-    The `margin` is how far inside the constraints to aim, relative to the sizes of their terms; the bounds of
-    the distance are those of the cells as they are.
+    The `margin` is how far inside the constraints to aim, relative to the sizes of their terms, for all or by
+    sample (n,); the bounds of the distance are those of the cells as they are.
     """
     n, d = X.shape
     result = Nearest.nothing(n, d)
@@ -188,14 +192,14 @@ def search(
         return result._replace(
             distances=np.zeros(n), bounds=np.zeros(n), cells=0 * result.cells, paths=0 * result.paths + START
         )
-    W = cells.weighed(weights)
+    W, margins = cells.weighed(weights), np.broadcast_to(margin, n)
     curved = int((~cells.flat).sum())
     each = len(cells.points) * (2 * d + cells.metrics.shape[1]) + curved * d + 2 * count * max(r, 1)
     size = max(1, _NUMBERS // each)
     for first in range(0, n, size):
         part = slice(first, first + size)
         rows: Any = (column[part] for column in result)
-        _search(View(cells, W, X[part], lower[part], upper[part], margin), Nearest(*rows))
+        _search(View(cells, W, X[part], lower[part], upper[part], margins[part]), Nearest(*rows))
     return result
 
 
@@ -245,7 +249,7 @@ class View:
     """Cells as the samples of a chunk see them: the values of all constraints, bounds in closed form."""
 
     def __init__(
-        self, cells: Constraints, W: Weighed, X: Floats, lower: Floats, upper: Floats, margin: float
+        self, cells: Constraints, W: Weighed, X: Floats, lower: Floats, upper: Floats, margin: Floats
     ) -> None:
         self.cells, self.W, self.X, self.aim = cells, W, X, margin
         self.lo, self.hi = (lower - X) * W.weights, (upper - X) * W.weights
@@ -326,16 +330,15 @@ class View:
     def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto cells of half-spaces."""
         W, at = self.W, i[:, None]
-        g, size = self.g[rows, at], self.size[rows, at]
-        margin = self.aim * size
+        g, size, margin = self.g[rows, at], self.size[rows, at], self._margin(rows, at)
         found = dual_simplex(W.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
         # Few multipliers are not 0.
         lam, here = found.multipliers, np.arange(len(i))[:, None]
         some = np.argsort(-lam, axis=1)[:, : int((lam > 0).sum(axis=1).max())]
-        lam, size, g = (part[here, some] for part in (lam, size, g))
+        lam, size, margin, g = (part[here, some] for part in (lam, size, margin, g))
         q, q_size = (np.einsum("nr,nrd->nd", lam, part[rows[here, some]]) for part in (W.Q, W.Q_size))
         tau, tau_size = (lam * np.where(lam > 0, g, 0.0)).sum(axis=1), (lam * size).sum(axis=1)
-        row = q, tau, q_size, tau_size, self.aim * tau_size
+        row = q, tau, q_size, tau_size, (lam * margin).sum(axis=1)
         return self._certified(i, found.status, found.beta, found.status == SOLVED, row, cutoff)
 
     def _certified(
@@ -365,7 +368,7 @@ class View:
         ball, first = (rows >= 0) & ~self.cells.flat[rows], j is None
         if j is None:
             j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self.aim * self.size[j, i]
+        metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self._margin(j, i)
         A, size = self._terms(i, j)
         path = homotopy(
             W.gram,
@@ -422,7 +425,14 @@ class View:
         if plain.any():
             steps = np.einsum("nrd,nd->nr", W.Q[rows], beta)
             value = np.where(plain, self.g[rows, i[:, None]] - steps, value)
-        return np.where(rows >= 0, value + 0.5 * self.aim * self.size[rows, i[:, None]], -np.inf)
+        return np.where(rows >= 0, value + 0.5 * self._margin(rows, i[:, None]), -np.inf)
+
+    def _margin(self, j: Any, i: Any) -> Floats:
+        """Return how far inside to aim; plain half-spaces, which noise does not move, are met as they are."""
+        aim = self.aim[i]
+        if self.cells.plain is not None and len(self.cells.plain):
+            aim = np.where(self.cells.near[j] < 0, np.minimum(aim, ROUNDING), aim)
+        return aim * self.size[j, i]
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
@@ -436,7 +446,7 @@ class View:
             M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
             q=q, q_size=q_size, s=W.s[j], g=self.g[j, i], g_size=self.size[j, i],
-            margin=self.aim * self.size[j, i], lo=self.lo[i], hi=self.hi[i],
+            margin=self._margin(j, i), lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
 
 

@@ -187,7 +187,7 @@ def test_every_explanation_is_valid_by_the_options_own_test(fitted, wine):
     costs = np.abs(result.counterfactuals - rejected) / fitted.scale_
     np.testing.assert_allclose(costs.sum(axis=1), result.distances, rtol=1e-12)
     assert (result.gaps <= 1e-2).all()
-    free = fitted.explain(rejected, bounds=None, grid=None)
+    free = fitted.explain(rejected, bounds=None, grid=None, noise=0)
     assert (free.gaps <= (1.0001e-3 if fitted.option == "probabilistic" else 1e-9)).all()
     assert (free.distances <= result.distances).all()
 
@@ -348,11 +348,11 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
     theta = float(np.quantile(probe.certainty(X), 0.4))
     classifier = clone(probe).set_params(threshold=theta).fit(X, y)
     rows = X[classifier.rejects(X)][:6]
-    free = {"bounds": None, "grid": None}
+    free = {"bounds": None, "grid": None, "noise": 0}
     raw = classifier.explain(rows, **free)
 
     trained = clone(model).fit(X, y)
-    scaled = explain(option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows))
+    scaled = explain(option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), noise=0)
     np.testing.assert_allclose(raw.distances, scaled.distances, rtol=1e-7, atol=1e-9)
     back = trained[0].inverse_transform(scaled.counterfactuals)
     cost = np.abs(back - rows) / classifier.scale_
@@ -366,7 +366,7 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
         rows, weights=weights / classifier.scale_, fixed=[0], on_infeasible="skip", **free
     )
     expected = explain(
-        option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), weights=weights, fixed=[0],
+        option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), weights=weights, fixed=[0], noise=0,
         on_infeasible="skip",
     )  # fmt: skip
     np.testing.assert_array_equal(weighed.found, expected.found)
