@@ -58,7 +58,7 @@ def evaluate(
     1    nothing    0.0  0.0  0.0   NaN
     """
     samples = check_samples(X, option.n_features)
-    bounds = explain(option, theta, samples).lower_bounds
+    bounds = explain(option, theta, samples, noise=0).lower_bounds
     rows: list[dict[str, Any]] = []
     for name, method in methods.items():
         points = np.asarray(method(samples), dtype=float)

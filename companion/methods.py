@@ -86,7 +86,7 @@ def counterfactuals(method: str, task: Task, X: Floats) -> Found:
 
 
 def _exact(task: Task, X: Floats) -> Found:
-    result = explain(task.option, task.theta, X, on_infeasible="skip")
+    result = explain(task.option, task.theta, X, on_infeasible="skip", noise=0)
     return Found(np.where(result.found[:, None], result.counterfactuals, 0.0), result.found)
 
 

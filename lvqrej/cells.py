@@ -148,7 +148,7 @@ class AcceptedSet(Protocol):
     def nearest(self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin) -> Nearest:
         """Find the nearest points with lower <= x <= upper (which hold X), aiming inside by `margin`.
 
-        `margin` is relative to the sizes of a constraint's terms, for all samples or for each (n,); bounds are
+        `margin` is relative to the sizes of terms, of all samples or of each (n,); the bounds are
         those of the set as it is.
         """
 

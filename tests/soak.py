@@ -73,7 +73,7 @@ def run(cases: int, seed: int = 0, verbose: bool = False) -> dict[str, Any]:
         asked = random_requirements(case, problem)
         try:
             result = explain(
-                case.option, case.theta, case.X, weights=case.weights, on_infeasible="skip", **asked
+                case.option, case.theta, case.X, weights=case.weights, noise=0, on_infeasible="skip", **asked
             )
             gaps.append(check(case, asked, result))
             proven += int(np.isinf(result.lower_bounds[~result.found]).sum())

@@ -13,7 +13,7 @@ X = np.array([[0.9, 0.0], [1.1, 0.0]])
 
 def test_measures_by_hand():
     methods = {
-        "optimal": lambda Z: explain(OPTION, 0.6, Z).counterfactuals,
+        "optimal": lambda Z: explain(OPTION, 0.6, Z, noise=0).counterfactuals,
         "prototype": lambda Z: np.array([[0.0, 0.0], [2.0, 0.0]]),
         "half": lambda Z: np.array([[0.0, 0.0], [np.nan, np.nan]]),
         "none": lambda Z: np.full((2, 2), np.nan),

@@ -190,7 +190,7 @@ def test_tight_constraints_are_named():
     [
         (Ball, {"radius": -1}, "radius must be at least 0; found -1"),
         (Ball, {"radius": "1"}, "radius must be a number; found '1'"),
-        (Ball, {"centre": [np.nan, 0]}, "centre must be finite; found nan"),
+        (Ball, {"centre": [np.nan, 0]}, "centre must be finite; found NaN"),
         (Ball, {"L": np.eye(3)}, "L must have 2 features; found 3"),
         (HalfSpace, {"normal": ["a", "b"]}, "normal must be numeric"),
         (HalfSpace, {"offset": None}, "offset must be a number; found None"),

@@ -366,8 +366,8 @@ def test_scaled_and_original_units_give_the_same_answer(seed, scaler, option, lo
         rows, weights=weights / classifier.scale_, fixed=[0], on_infeasible="skip", **free
     )
     expected = explain(
-        option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), weights=weights, fixed=[0], noise=0,
-        on_infeasible="skip",
+        option(PrototypeModel.of(trained[-1])), theta, trained[0].transform(rows), weights=weights, fixed=[0],
+        noise=0, on_infeasible="skip",
     )  # fmt: skip
     np.testing.assert_array_equal(weighed.found, expected.found)
     np.testing.assert_allclose(weighed.distances, expected.distances, rtol=1e-7, atol=1e-9)

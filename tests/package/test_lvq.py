@@ -373,7 +373,7 @@ def test_bad_parameters_are_named(parameters, message):
 def test_bad_data_is_named(model):
     with pytest.raises(ValueError, match="NaN"):
         model().fit([[0.0, np.nan], [1, 0]], [0, 1])
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="X must be finite; found inf at row 0, column 1"):
         model().fit([[0.0, np.inf], [1, 0]], [0, 1])
     with pytest.raises(ValueError, match="at least two classes; found one class"):
         model().fit(X4, [1, 1, 1, 1])

@@ -469,7 +469,7 @@ NONE2, NONE3 = np.zeros((2, 2)), np.zeros((3, 3))
         ({(0, 1): AB}, NONE2[:1], NONE2, ["a", "b"], r"alpha must have shape \(2, 2\); found shape \(1, 2\)"),
         ({(0, 1): AB}, [[0, -1], [-2, 0]], NONE2, ["a", "b"], "alpha must be symmetric"),
         ({(0, 1): AB}, NONE2, [[0, 1], [1, 0]], ["a", "b"], "beta must be antisymmetric"),
-        ({(0, 1): AB}, NONE2, [[0, np.nan], [1, 0]], ["a", "b"], "beta must be finite; found nan"),
+        ({(0, 1): AB}, NONE2, [[0, np.nan], [1, 0]], ["a", "b"], "beta must be finite; found NaN"),
         ({(0, 1): AB}, [[0, -1e308], [-1e308, 0]], NONE2, ["a", "b"], "alpha must leave room for sums"),
     ],
 )

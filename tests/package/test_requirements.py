@@ -134,7 +134,7 @@ def test_weights_are_not_shared_and_mad_weights_measure_typical_deviations():
         ("constraints", ([[1, 2]],), r"constraints must be a pair \(A, b\)"),
         ("constraints", ([[1, 2, 3]], [1]), "constraints' A must have 2 features; found 3"),
         ("constraints", ([1, 2], 1), r"constraints' A must have shape \(n, d\)"),
-        ("constraints", ([[1, NAN]], [1]), "constraints' A must be finite; found nan"),
+        ("constraints", ([[1, NAN]], [1]), "constraints' A must be finite; found NaN"),
         ("constraints", ([[0, 0]], [1]), "constraints' A must not have rows of zeros only"),
         ("constraints", ([[1, 2]], [1, 2]), r"constraints' b must have shape \(1,\); found"),
         ("constraints", ([[1, 2]], "b"), r"constraints' b must have shape \(1,\); found 'b'"),
