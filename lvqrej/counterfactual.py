@@ -419,13 +419,14 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
 def _aims(query: Query, verdicts: Verdicts) -> Floats:
     """Return how far inside answers of each sample hold under the noise, relative to sizes of terms, (n,).
 
-    Noise of |x_k| moves L (x - p) by up to | |L| |x| |, relative to its own length.
+    Noise of |x_k| moves L (x - p) by up to sum_k |x_k| |L_k|, relative to its own length. Rounded to a power
+    of 2, so that it has the same bits in any batch.
     """
-    X = np.abs(query.samples)
-    moved = [np.square(X @ np.abs(model.L).T).sum(axis=1) for model in query.option.models().values()]
-    largest = np.sqrt(np.max(moved, axis=0)) if moved else np.zeros(len(X))
-    far = np.maximum(verdicts.rival_distance, 1e-300)
-    return np.maximum(_SAFE * query.noise * (1 + largest / far), LADDER[0])
+    X, moved = np.abs(query.samples), np.zeros(len(query.samples))
+    for model in query.option.models().values():
+        moved = np.maximum(moved, (X * np.sqrt(np.square(model.L).sum(axis=0))).sum(axis=1))
+    aims = _SAFE * query.noise * (1 + moved / np.maximum(verdicts.rival_distance, 1e-300))
+    return np.exp2(np.ceil(np.log2(np.clip(aims, LADDER[0], 1e-3))))
 
 
 def _reason(query: Query, bounds: Floats, reason: Any, row: int) -> str:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from lvqrej.cells import AcceptedSet, Floats, Ints
 
-#: Rounds, in each of which a node of each sample is divided; the same where a search takes long itself.
-ROUNDS, SLOW_ROUNDS = 40, 4
+#: Rounds, in each of which a node of each sample is divided: so many, and so many numbers of a box in all; the
+#: same where a search takes long itself.
+ROUNDS, NUMBERS, SLOW_ROUNDS = 40, 640, 4
 #: The relative gap at which a sample is done: less than this is not worth a change of another feature.
 GAP = 1e-2
 #: So many corners of the noise are tried on an answer of the grid.
@@ -85,7 +86,7 @@ def put_on_grid(
     columns = lower, upper, answers.lower_bounds, given, answers.cells, answers.path_codes
     if len(rows):
         enter(rows, [Node(*(column[i] for column in columns)) for i in rows])
-    for _ in range(SLOW_ROUNDS if accepted.gap > 0 else ROUNDS):
+    for _ in range(SLOW_ROUNDS if accepted.gap > 0 else min(ROUNDS, max(4, NUMBERS // X.shape[1]))):
         divided: list[tuple[int, Node]] = []
         for i, mine in nodes.items():
             mine.sort(key=lambda node: -node.bound)

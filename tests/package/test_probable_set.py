@@ -231,7 +231,9 @@ def normalised(request):
     name, prototypes = request.param
     X, y = {"wine": load_wine, "iris": load_iris}[name](return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    return ProbabilisticCertainty(GMLVQ(prototypes_per_class=prototypes, regularization=0), normalize=True).fit(X, y), X
+    return ProbabilisticCertainty(
+        GMLVQ(prototypes_per_class=prototypes, regularization=0), normalize=True
+    ).fit(X, y), X
 
 
 @pytest.mark.parametrize("quantile", [0.4, 0.9])
