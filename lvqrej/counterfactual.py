@@ -412,7 +412,7 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         for prototype in model.prototypes:
             keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
     if required.steps.any():
-        put_on_grid(query, accepted, state, (lower, upper), LADDER[-1])
+        put_on_grid(query, accepted, state, (lower, upper), aims)
     return state
 
 

@@ -144,7 +144,9 @@ class Fitting:
             verdicts = part.verdicts(X[test])
             certainty[test] = carried_over(verdicts.certainty, part.certainty(X[train]), final[train])
             correct[test] = part.classes[verdicts.label] == y[test]
-        return accuracy_reject_curve(certainty, correct)
+        # What differs by rounding only is the same, or a threshold could lie between.
+        unit = np.abs(certainty).max() or 1.0
+        return accuracy_reject_curve(np.round(certainty / unit, 9) * unit, correct)
 
 
 def carried_over(values: Floats, own: Floats, other: Floats) -> Floats:

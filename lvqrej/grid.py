@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.cells import AcceptedSet, Floats, Ints
+from lvqrej.cells import AcceptedSet, Floats, Ints, Margin
 
-#: Rounds, in each of which a node of each sample is divided: so many, and so many numbers of a box in all; the
-#: same where a search takes long itself.
+#: Rounds, in each of which a node of each sample is divided: at most so many, and of wide boxes fewer, so
+#: many numbers in all; the same where a search takes long itself.
 ROUNDS, NUMBERS, SLOW_ROUNDS = 40, 640, 4
 #: The relative gap at which a sample is done: less than this is not worth a change of another feature.
 GAP = 1e-2
@@ -34,7 +34,7 @@ class Node(NamedTuple):
 
 
 def put_on_grid(
-    query: Any, accepted: AcceptedSet, answers: Any, box: tuple[Floats, Floats], margin: float
+    query: Any, accepted: AcceptedSet, answers: Any, box: tuple[Floats, Floats], margin: Margin
 ) -> None:
     """Replace answers, in place, by the nearest ones whose changed values are multiples of the steps.
 
@@ -48,15 +48,22 @@ def put_on_grid(
         The nearest ones of all.
     box : pair of arrays (n, d)
         The lowest and highest values of each sample's answer.
-    margin : float
+    margin : float or array of shape (n,)
         How far inside to aim.
     """
     X, required, (lower, upper) = query.samples, query.required, box
     weights, best, closed = required.weights, np.full(len(X), np.inf), np.full(len(X), np.inf)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, X.shape[1]))
+    margins = np.broadcast_to(margin, len(X))
     nodes: dict[int, list[Node]] = {}
 
     def off_grid(rows: Any, Z: Floats) -> NDArray[np.bool_]:
         return np.not_equal(Z, X[rows]) & np.not_equal(Z, required.on_grid(Z))
+
+    def holds(rows: Ints, Z: Floats) -> NDArray[np.bool_]:
+        """Return whether points stay valid at some corners of the noise."""
+        corners = [query.judged(Z * (1 + query.noise * sign), X[rows])[1] for sign in signs]
+        return (query.noise > 0) & np.all(corners, axis=0)
 
     def enter(rows: Ints, new: list[Node]) -> None:
         """Round the answers of new nodes in two ways; keep those of which the grid may have nearer ones."""
@@ -67,14 +74,16 @@ def put_on_grid(
             verdicts, valid = query.judged(points, X[rows])
             valid &= ((lower[rows] <= points) & (points <= upper[rows])).all(axis=1)
             distances = (np.abs(points - X[rows]) * weights).sum(axis=1)
-            for k in np.flatnonzero(valid & (distances < best[rows])):
+            firm = valid & holds(rows, points) if valid.any() else valid
+            for k in np.flatnonzero(valid):
                 i = rows[k]
-                if distances[k] < best[i]:
+                surer = firm[k] and (best[i] == np.inf or not answers.firm[i])
+                if surer or ((firm[k] == answers.firm[i] or best[i] == np.inf) and distances[k] < best[i]):
                     best[i] = answers.distances[i] = distances[k]
                     answers.counterfactuals[i], answers.certainties[i] = points[k], verdicts.certainty[k]
                     answers.labels[i] = query.option.classes[verdicts.label[k]]
                     answers.cells[i], answers.path_codes[i] = new[k].cell, new[k].path
-                    answers.firm[i] = False
+                    answers.firm[i] = firm[k]
         for i, node, divisible in zip(rows.tolist(), new, off, strict=True):
             if divisible.any():
                 nodes.setdefault(i, []).append(node)
@@ -100,20 +109,13 @@ def put_on_grid(
             np.array(part) for part in list(zip(*(node for _, node in divided), strict=True))[:3]
         )
         start = np.clip(X[rows], low, high)
-        found = accepted.nearest(start, weights, low, high, margin)
+        found = accepted.nearest(start, weights, low, high, margins[rows])
         bounds = np.maximum(bounds, (np.abs(start - X[rows]) * weights).sum(axis=1) + found.bounds)
         points, there = np.clip(start + found.changes, low, high), found.distances < np.inf
         np.minimum.at(closed, rows[~there], bounds[~there])
         columns = low, high, bounds, points, found.cells, found.paths
         if there.any():
             enter(rows[there], [Node(*(column[k] for column in columns)) for k in np.flatnonzero(there)])
-    tested = np.flatnonzero(best < np.inf)
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, X.shape[1]))
-    firm = [
-        query.judged(answers.counterfactuals[tested] * (1 + query.noise * sign), X[tested])[1]
-        for sign in signs
-    ]
-    answers.firm[tested] = (query.noise > 0) & np.all(firm, axis=0)
     for i, mine in nodes.items():
         bound = min(best[i], closed[i], *(node.bound for node in mine), np.inf)
         answers.lower_bounds[i] = max(answers.lower_bounds[i], bound)
