@@ -1,4 +1,4 @@
-"""Tables nobody tuned to, as a new user would explain them: are answers valid, possible, near, in time?
+"""Tables nobody tuned to, as a new user would explain them: valid, possible, near and in time.
 
 Run as ``OMP_NUM_THREADS=1 python benchmarks/foreign.py``; writes book/results/benchmark_foreign.csv. Tables
 come from packages on the Python registry (`companion.foreign`). Seven rows in ten train and calibrate, with
