@@ -82,10 +82,6 @@ class Certainty(ABC):
         """Return the prototype models it rests on: one for all classes under (), or one per pair (i, j)."""
         return {}
 
-    def unit(self, X: ArrayLike) -> float:
-        """Return what certainties of models trained on other samples are to be measured in."""
-        return 1.0
-
     @property
     def unrestricted(self) -> Certainty:
         """The certainty itself, or the one whose accepted set it restricts."""
@@ -148,10 +144,6 @@ class Restricted(Certainty):
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return those of the certainty itself."""
         return self.option.models()
-
-    def unit(self, X: ArrayLike) -> float:
-        """Return that of the certainty itself."""
-        return self.option.unit(X)
 
 
 class PrototypeCertainty(Certainty):
@@ -302,10 +294,6 @@ class DecisionDistance(PrototypeCertainty):
         self.norm = check_choice(norm, "norm", ("metric", "euclidean"))
         L = self.model.L if norm == "metric" else np.eye(self.n_features)
         self.separations = separations(self.model.prototypes, L)
-
-    def unit(self, X: ArrayLike) -> float:
-        """Return the median certainty: it is measured in separations of prototypes, which differ by model."""
-        return float(np.median(self.certainty(X))) or 1.0
 
     def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
         return 2 * self.separations[plus, minus]

@@ -103,8 +103,8 @@ def explain(
         Features whose changed values are whole numbers, a `grid` of 1.
     grid : mapping of feature to float, or array-like of shape (d,), optional
         How finely values are recorded: changed ones are multiples of this (0: any value) and the answer is
-        still valid. The bound stays that of all answers, so the gap has the price of it. Where no answer is
-        found on the grid, the nearest of all is given; `variants.robust` searches all whole numbers.
+        still valid, within 1 % of the nearest such answer unless the gap says otherwise. Where none is found
+        on the grid, the nearest answer of all is given.
     noise : float
         Answers hold under this relative noise in every feature, where there are such (`firm`): they lie a bit
         inside of what is accepted, and the gap has the price of that. With 0 they lie on its boundary.

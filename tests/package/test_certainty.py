@@ -182,10 +182,9 @@ def test_what_an_option_knows_of_its_model(make):
     assert (option.certainty(X).dtype, option.accepts(X, 0.1).dtype) == (np.float64, bool)
 
 
-def test_what_can_be_compared_between_models_and_what_sees_the_unfamiliar():
-    model, X = PrototypeModel([[0.0], [2.0]], ["a", "b"]), [[0.0], [-2.0], [-8.0]]
+def test_what_is_bounded_and_what_sees_the_unfamiliar():
+    model = PrototypeModel([[0.0], [2.0]], ["a", "b"])
     similarity, distance = RelativeSimilarity(model), DecisionDistance(model)
-    assert (similarity.unit(X), distance.unit(X)) == (1.0, 1.5)
     assert (similarity.largest, distance.largest) == (1.0, np.inf)
     assert (similarity.sees_unfamiliarity, distance.sees_unfamiliarity) == (True, False)
 
@@ -226,7 +225,7 @@ def test_a_certainty_of_ones_own_gets_the_rest():
     assert verdicts.certainty.tolist() == [2.0, 0.5]
     assert (verdicts.rival.tolist(), verdicts.distance.tolist()) == ([-1, -1], [np.inf, np.inf])
     assert accepted.tolist() == option.accepts([[-2.0], [0.5]], 1.0).tolist() == [True, False]
-    assert (option.models(), option.unit([[1.0]]), option.unrestricted) == ({}, 1.0, option)
+    assert (option.models(), option.unrestricted) == ({}, option)
 
 
 def test_acceptance_of_ones_own_is_asked():

@@ -77,7 +77,6 @@ def test_it_is_the_certainty_but_for_what_it_accepts():
     assert near.unrestricted is option
     assert near.models() == option.models()
     assert (near.name, near.largest, near.sees_unfamiliarity) == (option.name, np.inf, False)
-    assert near.unit(X) == option.unit(X)
     assert not (near.accepts(X, theta) & ~option.accepts(X, theta)).any()
 
 
