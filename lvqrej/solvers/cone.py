@@ -190,14 +190,14 @@ def _equalities(program: Program) -> NDArray[np.int64]:
 
 
 def _way(program: Program, g: Floats, M: Floats, mine: list[int], slopes: Floats, lengths: Floats) -> float:
-    """Return the longest way |M beta| that one of the balls or a half-space alone asks for."""
+    """Return the longest way |M beta| that one of the metric's balls or another constraint alone asks for."""
     norms = [float(np.linalg.norm(program.A[j])) for j in mine]
     ways = [
         max(g[j], 0.0) / (norm + max(norm**2 - program.s[j] * g[j], 0.0) ** 0.5 or 1.0)
         for j, norm in zip(mine, norms, strict=True)
     ]
-    flat = np.flatnonzero((program.s == 0) & np.isfinite(lengths))
-    return max([*ways, *lengths[flat] * np.linalg.norm(M[:, slopes[flat].argmax(axis=1)], axis=0)])
+    others = np.setdiff1d(np.flatnonzero(np.isfinite(lengths)), mine)
+    return max([*ways, *lengths[others] * np.linalg.norm(M[:, slopes[others].argmax(axis=1)], axis=0)])
 
 
 def _polished(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:

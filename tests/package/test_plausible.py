@@ -8,8 +8,11 @@ import pandas as pd
 import pytest
 from oracles import best_program
 from random_rejects import KINDS, random_data, random_reject
+from sklearn.datasets import load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from lvqrej import NoCounterfactualError, PrototypeModel, RelativeSimilarity, explain
+from lvqrej import GMLVQ, NoCounterfactualError, PrototypeModel, RelativeSimilarity, explain
 from lvqrej.variants import Plausible, plausible, robust, several, sparsest
 
 #: What other methods find is the infimum, without room for noise.
@@ -48,6 +51,24 @@ def test_answers_lie_in_the_region_of_their_class(kind):
     batch = plausible(option, theta, X[:5], data=X, labels=y, target=option.classes[0], on_infeasible="skip")
     assert set(batch.labels[batch.found]) <= {option.classes[0]}
     assert isinstance(batch.to_frame(), pd.DataFrame)
+
+
+def test_a_sample_on_the_edge_of_its_region_has_the_nearest_answer():
+    X, y = load_wine(return_X_y=True)
+    model = PrototypeModel.of(make_pipeline(StandardScaler(), GMLVQ(random_state=0)).fit(X, y))
+    option, weights = RelativeSimilarity(model), 1 / X.std(axis=0)
+    edges = 0
+    for level in np.linspace(0.1, 0.9, 17):
+        near = Plausible(option, X, y, level)
+        for i, region in enumerate(near.regions):  # the sample that sets the radius
+            x = X[y == i][np.abs(region.excess(X[y == i])).argmin()]
+            theta = (1 + option.certainty([x])[0]) / 2
+            parts = [nearest_in_region(option, theta, x, weights, k, b) for k, b in enumerate(near.regions)]
+            why = explain(near, theta, x, weights=weights)
+            assert why.distance <= (1 + 1e-6) * min(parts)
+            assert why.gap <= 1e-6
+            edges += 1
+    assert edges == 51
 
 
 @pytest.mark.parametrize("level", [0.3, 0.9, 1.0])
