@@ -554,16 +554,21 @@ class Search:
         self.value[sample[inside]], self.label[sample[inside]] = 0.0, label[inside]
         left = self.value[sample] > 0
         self._settle(sample[left], label[left])
-        settled = {key[:2] for key, proof in self.known.items() if proof is not None}
-        for c in self.labels.tolist():  # else the prototypes of a class, or their middle, may do
-            lost = (self.value == np.inf) | (self.rule.normalize & (self.value > 0))
-            lost = np.array([i for i in np.flatnonzero(lost).tolist() if (i, c) not in settled], dtype=int)
+        for c in self.labels.tolist():  # else what is near the prototypes of a class, or their middle, may do
+            lost = np.flatnonzero((self.value == np.inf) | (self.rule.normalize & (self.value > 0)))
             own = np.unique(np.delete(self.rule.pairs.own[c], c, axis=0))
             ways = view.ways_to[lost][:, own]
             ways = np.concatenate([ways, ways.mean(axis=1, keepdims=True)], axis=1)
             beta = np.clip(ways, view.lo[lost, None], view.hi[lost, None]).reshape(-1, ways.shape[2])
             sample, label = np.repeat(lost, len(own) + 1), np.full(len(beta), c)
-            good = place(view, self.rule, sample, label, beta).value <= 0
+            value = place(view, self.rule, sample, label, beta).value
+            for _ in range(2):
+                bad = np.flatnonzero(value > 0)
+                if len(bad):
+                    value[bad], beta[bad] = along_features(
+                        view, self.rule, sample[bad], label[bad], beta[bad]
+                    )
+            good = value <= 0
             self._keep(sample, label, beta, good)
             self._newton(sample[good], label[good], beta[good])
 
