@@ -2,7 +2,8 @@
 
     python -m companion.reproduce --jobs 2
 
-Interrupted at any time, the same command goes on where it stopped.
+Interrupted at any time, the same command goes on where it stopped. The Flip data is not shipped: without its
+file the other data sets are reproduced, and it is said how to get it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
-from companion.datasets import NAMES
+from companion.datasets import NAMES, PUBLISHED, DataError, load
 from companion.results import merge
 from companion.runner import Study, run
 
@@ -26,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Spawned processes read this when they load their BLAS: results do not depend on the number of cores.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    args.data = args.data or available(Study().data, args.path)
     study = study_of(args)
     start = time.perf_counter()
     folder = run(study, args.work, jobs=args.jobs, progress=not args.silent, path=args.path)
@@ -41,9 +44,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def available(names: Iterable[str], path: str | None) -> list[str]:
+    """Return the data sets that are there; of a file that is not, print how to get it."""
+    found = []
+    for name in names:
+        try:
+            if name in PUBLISHED:
+                load(name, path)
+            found.append(name)
+        except DataError as error:
+            print(f"Without {name}: {error}", file=sys.stderr)
+    return found
+
+
 def study_of(args: argparse.Namespace) -> Study:
     """Return the study that the arguments ask for."""
-    data = tuple(args.data)
+    data = tuple(args.data or Study().data)
     if args.quick:
         return Study(data, 1, 1, 0)
     ablated = tuple(name for name in Study().ablation_data if name in data)
@@ -57,7 +73,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m companion.reproduce",
         description="Run the paper's experiments and write their tables.",
     )
-    parser.add_argument("--data", nargs="+", choices=NAMES, default=list(standard.data), metavar="NAME")
+    parser.add_argument(
+        "--data", nargs="+", choices=NAMES, metavar="NAME",
+        help=f"default: {' '.join(standard.data)}, as far as they are there",
+    )  # fmt: skip
     parser.add_argument("--path", help="where the real flip and t21 data are (default: LVQREJ_DATA)")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--repetitions", type=int, default=standard.repetitions)

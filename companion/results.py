@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from companion.datasets import PUBLISHED
 from companion.deviations import FINDINGS, METHODS, OPTIONS, ablation, variant
 from companion.evaluation import from_hex, overlap
 from companion.runner import (
@@ -45,7 +46,8 @@ def merge(study: Study, folder: Path, target: str | PathLike[str], path: Any = N
     """Write the tables of a finished run to the folder `target` and return the files.
 
     Their bytes depend on nothing but the results: rows are sorted and numbers have nine digits. Only
-    timings.csv differs from run to run.
+    timings.csv differs from run to run. Of data about patients (those read from a file) neither
+    counterfactuals nor models are written, only what is summed up over a fold.
 
     Raises
     ------
@@ -64,14 +66,16 @@ def merge(study: Study, folder: Path, target: str | PathLike[str], path: Any = N
         "overlaps.csv": overlaps(counterfactuals, study, path),
         "timings.csv": timings(records),
     }
-    for data, part in counterfactuals.groupby("data", sort=True):
+    public = [name for name in study.data if name not in PUBLISHED]
+    for data in public:
+        part = counterfactuals[counterfactuals["data"] == data]
         tables[f"counterfactuals_{data}.csv"] = part.drop(columns="data")
     for name, table in tables.items():
         write_at_once(place / name, table.to_csv(index=False, float_format="%.9g", lineterminator="\n"))
-    for data in study.data:
+    for data in public:
         _write_models(place / f"models_{data}.npz", [r for r in records if r["unit"]["data"] == data])
     write_at_once(place / "provenance.json", json.dumps(provenance(study, path), indent=1) + "\n")
-    names = [*tables, *(f"models_{data}.npz" for data in study.data), "provenance.json"]
+    names = [*tables, *(f"models_{data}.npz" for data in public), "provenance.json"]
     return [place / name for name in names]
 
 

@@ -75,7 +75,7 @@ class Study:
         Numbers of prototypes per class that the grid search compares.
     """
 
-    data: tuple[str, ...] = ("wine", "breast_cancer", "flip_synthetic", "t21_synthetic")
+    data: tuple[str, ...] = ("wine", "breast_cancer", "flip", "t21_synthetic")
     repetitions: int = 10
     published_repetitions: int = 3
     ablation_repetitions: int = 1

@@ -649,11 +649,11 @@ def test_one_fold_of_the_books_results_is_recomputed():
         file.stem.removeprefix("counterfactuals_") for file in RESULTS.glob("counterfactuals_*.csv")
     )
     assert stored == tables
+    assert not {"flip", "t21"} & {*stored}  # nothing of single patients
     for data in stored:
-        if data not in ("flip", "t21"):  # of those only who has the data can recompute
-            for option in OPTIONS:
-                expected, again = recomputed(RESULTS, data, Unit(data, "ours", "GMLVQ", option, 0, 0))
-                np.testing.assert_allclose(again, expected, atol=1e-6)
+        for option in OPTIONS:
+            expected, again = recomputed(RESULTS, data, Unit(data, "ours", "GMLVQ", option, 0, 0))
+            np.testing.assert_allclose(again, expected, atol=1e-6)
 
 
 def test_provenance_names_code_data_and_versions(first_run):
@@ -723,6 +723,26 @@ def test_progress_is_shown(tmp_path, capsys):
     study = replace(TINY, repetitions=0, caps=Caps(1, 0, 1, 0, 0), other_caps=Caps(1, 0, 1, 0, 0))
     run(study, tmp_path, progress=True)
     assert "15/15" in capsys.readouterr().err
+
+
+def test_nothing_of_single_patients_is_written(tmp_path, capsys):
+    """Rows, counterfactuals and prototypes of data that is read from a file stay out of the results."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [115, 21])
+    X = rng.normal(size=(136, 12)) + y[:, None]
+    np.savez(tmp_path / "flip_notscaled.npz", X=X, y=y)
+    place, few = tmp_path / "results", Caps(2, 0, 2, 0, 0)
+    study = replace(TINY, data=("flip",), published_repetitions=0, caps=few)
+    files = merge(study, run(study, tmp_path / "work", path=tmp_path), place, path=tmp_path)
+    names = {"units.csv", "selection.csv", "aggregates.csv", "overlaps.csv", "timings.csv", "provenance.json"}
+    assert {file.name for file in place.iterdir()} == {file.name for file in files} == names
+    sizes = pd.read_csv(place / "units.csv")
+    assert "sample" not in sizes
+    assert len(sizes) == 15  # one row per fold and option
+    assert len(json.loads((place / "provenance.json").read_text())["data_sha256"]["flip"]) == 64
+    assert reproduce.available(["wine", "flip"], str(tmp_path)) == ["wine", "flip"]
+    assert reproduce.available(["wine", "flip"], str(place)) == ["wine"]
+    assert "flip_notscaled.npz" in capsys.readouterr().err
 
 
 def test_the_command_understands_its_arguments():
