@@ -85,7 +85,7 @@ check-figures: env ## make the figures again and compare with the run before: th
 	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
 print: env ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
-	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going
+	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going --quiet
 	$(BIN)/python book/_ext/print_book.py _build/singlehtml _build/explaining-rejects.pdf
 
 reproduce: env ## the paper's experiments, about an hour; resumes after an interruption

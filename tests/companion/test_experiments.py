@@ -499,6 +499,7 @@ def killed_run(script, work):
     return finished(work)
 
 
+@pytest.mark.slow
 def test_killed_at_any_time_a_run_goes_on_and_ends_with_the_same_bytes(first_run, tmp_path):
     script = tmp_path / "study.py"
     script.write_text(SCRIPT)
