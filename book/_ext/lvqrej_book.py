@@ -83,7 +83,9 @@ def execute_side_by_side(app: Sphinx) -> None:
     records = cache.list_unexecuted()
     tell(f"{len(records)} of {len(chapters)} notebooks to execute" if records else "no notebook to execute")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {pool.submit(_executed, cache, record.pk, app.config.nb_execution_timeout) for record in records}
+        runs = {
+            pool.submit(_executed, cache, record.pk, app.config.nb_execution_timeout) for record in records
+        }
         for number, run in enumerate(as_completed(runs), 1):
             notebook, result = run.result()
             failed = " failed" if result.err else ""

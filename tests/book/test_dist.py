@@ -73,7 +73,15 @@ def test_they_hold_the_package_and_nothing_else(released):
     assert all(f"Project-URL: {name}, https://" in text for name in ("Homepage", "Repository", "Issues"))
     with tarfile.open(released[1]) as sdist:
         held = {name.split("/")[1] for name in sdist.getnames()}
-    assert held == {"lvqrej", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert held == {
+        "lvqrej",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "pyproject.toml",
+        "PKG-INFO",
+        ".gitignore",
+    }
 
 
 def test_readmes_example_runs_with_the_wheel_alone(clean, tmp_path):

@@ -99,7 +99,9 @@ def test_no_machine_path_in_tracked_files():
 
 def own_address(path):
     """Return the file of this repository that an address names, None if it is another's."""
-    found = re.fullmatch(r"https://(?:github|raw\.githubusercontent)\.com/lvqrej/lvqrej/(?:blob/)?main/(.+)", path)
+    found = re.fullmatch(
+        r"https://(?:github|raw\.githubusercontent)\.com/lvqrej/lvqrej/(?:blob/)?main/(.+)", path
+    )
     return found and ROOT / found[1]
 
 
@@ -143,7 +145,9 @@ def test_commits_are_looked_at_by_the_pinned_linter():
     assert f"ruff=={ruff['rev'].removeprefix('v')}" in pins()
 
 
-@pytest.mark.parametrize("form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda f: f.stem)
+@pytest.mark.parametrize(
+    "form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda f: f.stem
+)
 def test_issue_forms_are_complete(form):
     content = yaml.safe_load(form.read_text())
     if form.stem == "config":
@@ -151,7 +155,9 @@ def test_issue_forms_are_complete(form):
     assert {"name", "description", "body"} <= set(content)
     ids = [part["id"] for part in content["body"]]
     assert len(set(ids)) == len(ids)
-    assert all(part["type"] in ("input", "textarea") and part["attributes"]["label"] for part in content["body"])
+    assert all(
+        part["type"] in ("input", "textarea") and part["attributes"]["label"] for part in content["body"]
+    )
     assert any(part.get("validations", {}).get("required") for part in content["body"])
 
 

@@ -200,7 +200,7 @@ def test_without_a_knee_a_stated_share_is_rejected(fits, monkeypatch):
     (final,) = fits._options("relative_similarity", Deviations(), 1, [fits.prepared])
     threshold = fits._threshold(inner, final, Deviations())
     assert threshold.rule == "fallback rate"
-    assert 0 < threshold.rate <= FALLBACK_RATE
+    assert 0.05 < threshold.rate <= FALLBACK_RATE == 0.1
     assert threshold.theta > 0
 
 

@@ -9,6 +9,7 @@ import pytest
 from companion.experiments import measured_rows, perturbation, samples_to_explain
 from companion.protocol import FoldFits
 from companion.results import aggregates, overlaps
+from companion.rules import agreement
 from lvqrej import PrototypeModel, RelativeSimilarity
 
 CELL = {"variant": "ours", "data": "iris", "model": "GLVQ", "option": "relative_similarity"}
@@ -84,7 +85,7 @@ def test_goodness_explains_what_was_accepted_until_the_noise_came():
     assert set(rejected) == set(np.flatnonzero(before))
     assert (before & after).any()
     assert set(places) == set(np.flatnonzero(~before & after))
-    assert (X == noisy[places]).all()
+    assert (noisy[places] == X).all()
 
 
 def test_nearly_valid_is_short_of_the_threshold_by_a_ten_thousandth():
@@ -105,3 +106,19 @@ def test_of_equal_scores_the_fewest_prototypes_are_taken():
     grid = [{"accuracy": a, "area_relative_similarity": b} for a, b in scores]
     vars(fits)["grid"] = grid
     assert [fits.best(name) for name in ("accuracy", "area", "weighted")] == [2, 3, 3]
+
+
+def test_two_means_agree_within_two_standard_errors_and_not_beyond():
+    """Of ours 50 values; of the paper's as many as we explain in one repetition, 8 in each of 5 folds."""
+    head = {"data": "wine", "our_data": "wine", "option": "probabilistic", "experiment": "goodness"}
+    ours = {"measure": "l0", "mean": 5.0, "variance": 1.0, "ours_variance": 2.0, "ours_n": 50}
+    none = dict.fromkeys(("deviating_mean", "deviating_variance", "deviating_n"), np.nan)
+    error = np.sqrt(2.005 * (1 / 50 + 1 / 40))
+    means = [{"ours_mean": 5 + k * error} for k in (1.99, -1.99, 2.01, -2.01)]
+    unit = {"data": "wine", "model": "GMLVQ", "option": "probabilistic", "variant": "ours", "n_goodness": 8}
+    found = agreement(
+        pd.DataFrame([head | ours | none | mean for mean in means]),
+        pd.DataFrame([unit | {"repetition": k // 5} for k in range(10)]),
+    )
+    assert found["ours_agrees"].tolist() == ["yes", "yes", "no", "no"]
+    assert found["ours_tolerance"].to_numpy() == pytest.approx(2 * error)

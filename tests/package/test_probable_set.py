@@ -302,7 +302,7 @@ def test_normalised_answers_agree_with_a_fine_grid(seed):
 @pytest.mark.parametrize("theta", [-1.0, 0.0, 0.2, 0.45, 0.5])
 @pytest.mark.parametrize("shift", [0.0, 1.5])
 def test_of_two_probabilities_one_is_at_least_a_half(theta, shift):
-    """So the other class begins where it is the more probable one, whatever smaller threshold is asked for."""
+    """So the other class begins where it is the more probable one, whatever smaller theta is asked for."""
     option, x = two_classes(shift=shift), np.array([0.4, 0.3])
     found = explain(option, theta, x, target="b")
     scan = x + np.stack([np.linspace(0, 2, 20001), np.zeros(20001)], axis=1)
