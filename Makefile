@@ -46,7 +46,7 @@ unit: env
 notebooks: $(if $(BUILT),env,book)
 	@rm -rf _build/again
 	LVQREJ_EXPORT=$(CURDIR)/_build/again LVQREJ_EXPORT_URI=/_build/executed/0123456789abcdef/figures \
-	  $(PYTEST) -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/book/differs.ini --nbval-cell-timeout 120 --durations 10 -p no:cacheprovider -W default _build/outputs
+	  $(PYTEST) -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/book/differs.ini --nbval-cell-timeout 300 --durations 10 -p no:cacheprovider -W default _build/outputs
 
 site: $(if $(BUILT),env,book)
 	$(PYTEST) -n 2 tests/book/site --durations 5

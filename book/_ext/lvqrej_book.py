@@ -72,7 +72,7 @@ def key_execution_on_content(app: Sphinx, config: Config) -> None:
 def execute_side_by_side(app: Sphinx) -> None:
     """Execute the notebooks that are not in the cache, as many at once as there are processors.
 
-    Otherwise each would wait until Sphinx reads it. What fails is not cached: Sphinx executes and reports it.
+    Otherwise each would wait until Sphinx reads it. One that fails ends the build when the others are done.
     All of them, with their outputs, are left in ``_build/outputs``, for `make notebooks` to compare with.
     """
     cache = get_cache(app.config.nb_execution_cache_path)
@@ -86,20 +86,27 @@ def execute_side_by_side(app: Sphinx) -> None:
         runs = {
             pool.submit(_executed, cache, record.pk, app.config.nb_execution_timeout) for record in records
         }
+        failed = []
         for number, run in enumerate(as_completed(runs), 1):
             notebook, result = run.result()
-            failed = " failed" if result.err else ""
-            tell(f"notebook {number} of {len(runs)}: {Path(notebook.uri).stem}, {result.time:.0f} s{failed}")
-            if not result.err:
+            name = Path(notebook.uri).stem
+            tell(
+                f"notebook {number} of {len(runs)}: {name}, {result.time:.0f} s{' FAILED' * bool(result.err)}"
+            )
+            if result.err:
+                tell(str(result.err))
+                failed.append(name)
+            else:
                 bundle = create_cache_bundle(notebook, result.cwd, None, result.time, None)
                 cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    if failed:
+        raise ExtensionError(f"cells failed in {', '.join(failed)}; see above")
     outputs = Path(app.srcdir) / "_build" / "outputs"
     shutil.rmtree(outputs, ignore_errors=True)
     outputs.mkdir(parents=True)
     for record in cache.list_project_records():
-        if cache.get_cached_project_nb(record.uri) is not None:
-            _, notebook = cache.merge_match_into_notebook(cache.get_project_notebook(record.pk).nb)
-            nbformat.write(notebook, outputs / f"{Path(record.uri).stem}.ipynb")
+        _, notebook = cache.merge_match_into_notebook(cache.get_project_notebook(record.pk).nb)
+        nbformat.write(notebook, outputs / f"{Path(record.uri).stem}.ipynb")
 
 
 def _executed(cache: Any, pk: int, timeout: int) -> tuple[Any, Any]:
