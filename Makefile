@@ -1,4 +1,5 @@
-# Two commands matter: `make book` and `make test`. Each makes the environment first, once.
+# Two commands matter: `make book` and `make test`. Each makes the environment first, once. `make check` is for the
+# inner loop.
 PYTHON ?= python3
 BIN := .venv/bin
 CODE := lvqrej companion tests benchmarks book/_ext
@@ -6,41 +7,56 @@ NOTEBOOKS := $(wildcard notebooks/*.md)
 # Cells are read in a column of about 76 characters.
 CELL_FORMAT := --line-length 76
 SITE := _build/html/index.html
+PYTEST := $(BIN)/python -m pytest -q
 
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help book test lint unit notebooks site env lab bench figures check-figures print reproduce soak lock format test-binder clean
+.PHONY: help book test check lint types unit notebooks site env times lab bench figures check-figures print reproduce soak mutants fresh lowest dist lock format test-binder clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
-book: env ## execute every notebook, build the site, print its path
-	$(BIN)/jupyter-book build . --warningiserror --keep-going
+book: env ## execute the notebooks that have changed, build the site, print its path
+	@$(BIN)/jupyter-book build . --warningiserror --keep-going --quiet
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-test: lint unit notebooks site ## everything that has to hold: lint, types, unit, theory, doctests, notebooks, site
+# Every notebook is executed twice: by the book, and by the test that a second run says the same.
+test: ## everything that has to hold, from installation to every page in a browser; tells the time of each part
+	@sh tests/parts.sh "$(MAKE)" env lint types unit book notebooks site
+
+check: lint types ## for the inner loop, less than a minute: lint, types, the fast tests
+	$(PYTEST) -n 2 --dist loadfile -m "not slow and not thorough" tests/package tests/companion tests/book --ignore tests/book/site
 
 lint: env _build/notebooks/made
 	$(BIN)/ruff check $(CODE) _build/notebooks
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff format --check $(CELL_FORMAT) _build/notebooks
+
+types: env
 	$(BIN)/mypy
 
+# Whole files go to a process each, those that take longest first.
 unit: env
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --ignore tests/binder --durations 10
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --ignore tests/binder --durations 10
 
-notebooks: env _build/notebooks/made
-	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval-lax --nbval-cell-timeout 60 --durations 10 -p no:cacheprovider -W default _build/notebooks
+# Times, memory and the folder of figures differ from run to run (tests/book/differs.ini); nothing else may.
+notebooks: $(if $(BUILT),env,book)
+	@rm -rf _build/again
+	LVQREJ_EXPORT=$(CURDIR)/_build/again LVQREJ_EXPORT_URI=/_build/executed/0123456789abcdef/figures \
+	  $(PYTEST) -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/book/differs.ini --nbval-cell-timeout 300 --durations 10 -p no:cacheprovider -W default _build/outputs
 
-site: book
-	$(BIN)/python -m pytest -n 2 tests/book/site --durations 5
+site: $(if $(BUILT),env,book)
+	$(PYTEST) -n 2 tests/book/site --durations 5
+
+times: ## put the times of the last `make test` on the status page
+	cp _build/test_times.csv book/test_times.csv
 
 _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 	@rm -rf _build/notebooks && mkdir -p _build/notebooks
-	$(BIN)/python -c 'import jupytext, pathlib; [jupytext.write(jupytext.read(source), \
+	@$(BIN)/python -c 'import jupytext, pathlib; [jupytext.write(jupytext.read(source), \
 	  pathlib.Path("_build/notebooks", source.stem + ".ipynb")) for source in map(pathlib.Path, "$(NOTEBOOKS)".split())]'
 	@touch $@
 
@@ -69,14 +85,29 @@ check-figures: env ## make the figures again and compare with the run before: th
 	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
 print: env ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
-	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going
+	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going --quiet
 	$(BIN)/python book/_ext/print_book.py _build/singlehtml _build/explaining-rejects.pdf
 
 reproduce: env ## the paper's experiments, about an hour; resumes after an interruption
 	$(BIN)/python -m companion.reproduce --jobs 2
 
-soak: env ## 100,000 random counterfactuals with a summary
-	$(BIN)/python tests/soak.py --cases 100000
+soak: env ## 100,000 random counterfactuals with a summary; SEED=1 draws others
+	$(BIN)/python tests/soak.py --cases 100000 --seed $(or $(SEED),0)
+
+fresh: env ## the tests of package and companion with random examples that no run has seen
+	LVQREJ_EXAMPLES=$(or $(EXAMPLES),fresh) $(PYTEST) -n 2 --dist loadfile tests/package tests/companion
+
+lowest: ## the tests of the package with the lowest versions that it allows (needs uv)
+	uv venv --quiet --clear --python $(PYTHON) _build/lowest
+	uv pip install --quiet --python _build/lowest/bin/python --resolution lowest-direct --editable '.[paper,scale,test]'
+	_build/lowest/bin/python -m pytest -q -n 2 --dist loadfile -W default tests/package
+
+dist: env ## wheel and sdist in dist/, checked, installed and run in clean environments
+	rm -rf dist
+	LVQREJ_DIST=$(CURDIR)/dist $(PYTEST) tests/book/test_dist.py
+
+mutants: env ## small errors, one at a time, in a copy: which of them do the tests notice? (about half an hour)
+	$(BIN)/python tests/mutants.py --jobs 2 --table _build/mutants.csv
 
 test-binder: env ## build what Binder builds, open a chapter in a browser, run it
 	$(BIN)/python -m pytest tests/binder

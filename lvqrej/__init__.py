@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lvqrej.lvq import GLVQ, GMLVQ
     from lvqrej.probabilistic import ProbabilisticCertainty
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "GLVQ", "GMLVQ", "DecisionDistance", "Explanation", "Explanations", "NoCounterfactualError",
     "ProbabilisticCertainty", "PrototypeModel", "RejectOptionClassifier", "RelativeSimilarity",

@@ -1,13 +1,31 @@
-"""What all tests share: random examples are the same every time, and none of them fails for being slow.
+"""What all tests share: how random examples are drawn, and which tests `make check` leaves to `make test`.
+
+Random examples are the same every time, so that a test that passes passes again, and none of them fails for
+being slow. With LVQREJ_EXAMPLES=fresh, as in the weekly workflow, they are others in every run; one that
+fails is printed with what reproduces it.
 
 Binder's environment takes minutes to build: its tests run only when asked for (make test-binder).
 """
 
+import os
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 collect_ignore = ["binder"]
+#: Files whose tests take long together, beside single ones that are marked slow.
+THOROUGH = {
+    "test_baselines", "test_build", "test_classifier", "test_counterfactual", "test_experiments", "test_fuzz",
+    "test_golden", "test_print", "test_probable_set", "test_robust", "test_sparsest", "test_stream",
+}  # fmt: skip
 
-settings.register_profile(
-    "lvqrej", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("lvqrej")
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **patient)
+settings.register_profile("fresh", derandomize=False, print_blob=True, **patient)
+settings.load_profile(os.environ.get("LVQREJ_EXAMPLES", "same"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem in THOROUGH:
+            item.add_marker(pytest.mark.thorough)

@@ -11,14 +11,16 @@ import platform
 import re
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import nbformat
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from jupyter_cache import get_cache
-from jupyter_cache.executors import load_executor
+from jupyter_cache.executors.utils import create_cache_bundle, single_nb_execution
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
@@ -70,14 +72,64 @@ def key_execution_on_content(app: Sphinx, config: Config) -> None:
 def execute_side_by_side(app: Sphinx) -> None:
     """Execute the notebooks that are not in the cache, as many at once as there are processors.
 
-    Otherwise each would wait until Sphinx reads it. What fails is not cached: Sphinx executes and reports it.
+    Otherwise each would wait until Sphinx reads it. One that fails ends the build when the others are done.
+    All of them, with their outputs, are left in ``_build/outputs``, for `make notebooks` to compare with.
     """
     cache = get_cache(app.config.nb_execution_cache_path)
-    for name in sorted(app.project.discover()):
-        if name.startswith("notebooks/"):
-            reader = {"type": "plugin", "name": "myst_nb_md"}
-            cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
-    load_executor("local-parallel", cache).run_and_cache(timeout=app.config.nb_execution_timeout)
+    chapters = [name for name in sorted(app.project.discover()) if name.startswith("notebooks/")]
+    for name in chapters:
+        reader = {"type": "plugin", "name": "myst_nb_md"}
+        cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
+    records = cache.list_unexecuted()
+    tell(f"{len(records)} of {len(chapters)} notebooks to execute" if records else "no notebook to execute")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = {
+            pool.submit(_executed, cache, record.pk, app.config.nb_execution_timeout) for record in records
+        }
+        failed = []
+        for number, run in enumerate(as_completed(runs), 1):
+            notebook, result = run.result()
+            name = Path(notebook.uri).stem
+            tell(
+                f"notebook {number} of {len(runs)}: {name}, {result.time:.0f} s{' FAILED' * bool(result.err)}"
+            )
+            if result.err:
+                tell(str(result.err))
+                failed.append(name)
+            else:
+                bundle = create_cache_bundle(notebook, result.cwd, None, result.time, None)
+                cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+    if failed:
+        raise ExtensionError(f"cells failed in {', '.join(failed)}; see above")
+    outputs = Path(app.srcdir) / "_build" / "outputs"
+    shutil.rmtree(outputs, ignore_errors=True)
+    outputs.mkdir(parents=True)
+    for record in cache.list_project_records():
+        _, notebook = cache.merge_match_into_notebook(cache.get_project_notebook(record.pk).nb)
+        nbformat.write(notebook, outputs / f"{Path(record.uri).stem}.ipynb")
+
+
+def _executed(cache: Any, pk: int, timeout: int) -> tuple[Any, Any]:
+    """Execute a notebook in its folder, by a kernel that tells errors only."""
+    notebook = cache.get_project_notebook(pk)
+    folder = str(Path(notebook.uri).parent)
+    quiet = {"extra_arguments": ["--log-level=ERROR"]}
+    return notebook, single_nb_execution(notebook.nb, folder, timeout, allow_errors=False, **quiet)
+
+
+def tell(text: str) -> None:
+    """Say how far the build is, whatever Sphinx says."""
+    print(text, flush=True)
+
+
+def tell_reading(app: Sphinx, env: BuildEnvironment, names: list[str]) -> None:
+    """Say how many pages are read."""
+    tell(f"{len(names)} of {len(env.found_docs)} pages to read" if names else "no page to read")
+
+
+def tell_writing(app: Sphinx, env: BuildEnvironment) -> None:
+    """Say that pages are written now."""
+    tell("writing the site")
 
 
 def derive_links(app: Sphinx, config: Config) -> None:
@@ -235,6 +287,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", quieten_theme)
     app.connect("builder-inited", execute_side_by_side)
     app.connect("builder-inited", remove_front_door)
+    app.connect("env-before-read-docs", tell_reading)
+    app.connect("env-updated", tell_writing)
     app.connect("html-page-context", mend_page)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)

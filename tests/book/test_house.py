@@ -1,4 +1,4 @@
-"""The house itself: commands, pins, citation, wheel, and nothing in it that names a machine."""
+"""The house itself: commands, pins, citation, addresses, and nothing in it that names a machine."""
 
 import importlib.metadata
 import json
@@ -7,14 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
-import zipfile
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+import lvqrej
+
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CFF_READER = "cffconvert==2.0.0"
 
 
@@ -87,29 +89,6 @@ def test_citation_is_valid(tmp_path):
     schema = next(tmp_path.glob(f"**/{citation['cff-version']}/schema.json"))
     jsonschema.validate(citation, json.loads(schema.read_text()))
     assert "Artelt" in str(citation["references"])
-    assert citation["version"] == importlib.metadata.version("lvqrej")
-
-
-def test_wheel_works_in_a_clean_environment_without_book_tools(tmp_path):
-    build = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT)
-    assert build.returncode == 0, build.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    folders = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in folders if not name.endswith(".dist-info")} == {"lvqrej"}
-    venv.create(tmp_path / "clean", with_pip=True)
-    python = tmp_path / "clean" / "bin" / "python"
-    install = run(python, "-m", "pip", "install", "-q", "-c", ROOT / "requirements.txt", wheel)
-    assert install.returncode == 0, install.stderr
-    code = (
-        "import importlib.metadata, lvqrej\n"
-        "from lvqrej import PrototypeModel, RelativeSimilarity\n"
-        "names = {d.name.lower() for d in importlib.metadata.distributions()}\n"
-        "assert not names & {'sphinx', 'jupyter-book', 'jupyterlab', 'cvxpy', 'pytest', 'numba'}, names\n"
-        "option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ['a', 'b']))\n"
-        "print(lvqrej.__version__, option.certainty([[0.5, 0]])[0])\n"
-    )
-    result = run(python, "-c", code, cwd=tmp_path)
-    assert result.stdout.split() == [importlib.metadata.version("lvqrej"), "0.8"], result.stderr
 
 
 def test_no_machine_path_in_tracked_files():
@@ -118,10 +97,68 @@ def test_no_machine_path_in_tracked_files():
     assert found.returncode == 1, found.stdout
 
 
-def test_the_example_in_the_readme_runs(capsys):
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
-    exec(code, {})  # our own text
-    assert "it would be accepted as" in capsys.readouterr().out
+def own_address(path):
+    """Return the file of this repository that an address names, None if it is another's."""
+    found = re.fullmatch(
+        r"https://(?:github|raw\.githubusercontent)\.com/lvqrej/lvqrej/(?:blob/)?main/(.+)", path
+    )
+    return found and ROOT / found[1]
+
+
+def test_links_and_pictures_of_the_readme_work_on_a_package_index_too():
+    """There nothing lies beside it: every address is absolute, and our own name files that are there."""
+    addresses = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(addresses) >= 7
+    for address in addresses:
+        assert address.startswith("https://"), address
+        assert own_address(address) is None or own_address(address).is_file(), address
+    assert any(address.endswith(".png") for address in addresses)
+
+
+def test_addresses_are_those_of_the_repository_that_the_book_is_configured_for():
+    repository = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]
+    owner, name = repository.removeprefix("https://github.com/").split("/")
+    urls, citation = PROJECT["urls"], yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert urls["Repository"] == citation["repository-code"] == repository
+    assert urls["Homepage"] == citation["url"] == f"https://{owner}.github.io/{name}/"
+    assert all(address.startswith((repository, urls["Homepage"])) for address in urls.values())
+    assert citation["preferred-citation"]["url"] == urls["Homepage"]
+
+
+def test_the_version_and_its_date_stand_in_one_place_each_and_are_repeated_rightly():
+    """Zenodo takes both from the release itself."""
+    assert "version" in PROJECT["dynamic"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == citation["preferred-citation"]["edition"] == lvqrej.__version__
+    heads = re.findall(r"^## (\S+) \((.+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert heads[0] == (lvqrej.__version__, citation["date-released"])
+    dates = [date for _, date in heads]
+    assert dates == sorted(dates, reverse=True)
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", date) for date in dates)
+    record = json.loads((ROOT / ".zenodo.json").read_text())
+    assert not {"version", "publication_date"} & set(record)
+
+
+def test_commits_are_looked_at_by_the_pinned_linter():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    ruff = next(repo for repo in config["repos"] if repo["repo"].endswith("ruff-pre-commit"))
+    assert f"ruff=={ruff['rev'].removeprefix('v')}" in pins()
+
+
+@pytest.mark.parametrize(
+    "form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda f: f.stem
+)
+def test_issue_forms_are_complete(form):
+    content = yaml.safe_load(form.read_text())
+    if form.stem == "config":
+        return
+    assert {"name", "description", "body"} <= set(content)
+    ids = [part["id"] for part in content["body"]]
+    assert len(set(ids)) == len(ids)
+    assert all(
+        part["type"] in ("input", "textarea") and part["attributes"]["label"] for part in content["body"]
+    )
+    assert any(part.get("validations", {}).get("required") for part in content["body"])
 
 
 def test_the_package_loads_what_it_offers_and_nothing_more():

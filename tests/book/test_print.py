@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
 import print_book
 
+pytestmark = pytest.mark.slow
+
 SECOND = """# Another page
 
 ## A section

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = {
     file.stem: yaml.safe_load(file.read_text()) for file in (ROOT / ".github/workflows").glob("*.yml")
 }
-OFFICIAL = re.compile(r"actions/[a-z-]+@v\d+")
+#: Actions of those who run the workflows, and of the package index itself.
+OFFICIAL = re.compile(r"actions/[a-z-]+@v\d+|pypa/gh-action-pypi-publish@release/v\d+")
 
 
 def steps(workflow):
@@ -32,8 +33,8 @@ def pythons(workflow):
     return {version for version in named if not version.startswith("${{")} | set(listed)
 
 
-def test_the_three_workflows_are_there():
-    assert set(WORKFLOWS) == {"tests", "book", "weekly"}
+def test_the_workflows_are_there():
+    assert {"tests", "book", "weekly", "release"} <= set(WORKFLOWS)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
@@ -77,3 +78,20 @@ def test_binder_is_tested_weekly_and_when_the_environment_changes():
     commands = [step.get("run", "") for step in steps("weekly")]
     assert "make test-binder" in commands
     assert any("--builder linkcheck" in command for command in commands)
+
+
+def test_what_takes_long_or_explores_runs_weekly():
+    commands = " ".join(step.get("run", "") for step in steps("weekly"))
+    for command in ("mutants", "fresh", "soak SEED=", "lowest"):
+        assert f"make {command}" in commands
+    assert {job["runs-on"] for job in WORKFLOWS["weekly"]["jobs"].values()} > {"ubuntu-latest"}
+
+
+def test_a_tag_is_published_without_a_password_after_its_wheel_has_run():
+    jobs = WORKFLOWS["release"]["jobs"]
+    assert triggers("release")["push"]["tags"] == ["v*"]
+    assert "make dist" in [step.get("run") for step in jobs["build"]["steps"]]
+    assert (jobs["publish"]["needs"], jobs["release"]["needs"]) == ("build", "publish")
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text()
+    assert all("tag" in jobs[name]["if"] for name in ("publish", "release"))

@@ -13,7 +13,7 @@ from lvqrej import (
     RejectOptionClassifier,
     RelativeSimilarity,
 )
-from lvqrej.cause import Familiarity
+from lvqrej.cause import Cause, Familiarity
 
 MODEL = PrototypeModel([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], ["a", "b", "c"])
 RNG = np.random.default_rng(0)
@@ -150,3 +150,10 @@ def test_level_is_checked():
     for level in (-0.1, 1.1, "99", None):
         with pytest.raises(ValueError, match="level must be"):
             one_cause(RelativeSimilarity(MODEL), 0.5, [1, 1], level=level)
+
+
+def test_a_share_is_never_told_larger_than_it_is():
+    """Farther than 999 of 1,000 samples and a bit, or than two of three: 99.9 %, 66.6 %."""
+    usual = {"usual_distance": 1.0, "level": 0.99, "sees_unfamiliarity": True}
+    for share, text in ((0.99999, "than 99.9 %"), (2 / 3, "than 66.6 %"), (1.0, "than 100 %")):
+        assert text in str(Cause("unfamiliar", "a", "b", 2.0, 3.0, share, **usual))

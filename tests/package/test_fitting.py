@@ -167,6 +167,18 @@ def test_same_seed_same_answer_other_seed_other_folds(blobs):
     assert not np.array_equal(one.curve_.thresholds, other.curve_.thresholds)
 
 
+def test_the_seed_reaches_every_part_that_draws(blobs):
+    """With one prototype per class the default estimator draws nothing, but it is the user's to refit."""
+    X, y = blobs
+    fitted = RejectOptionClassifier(threshold=0.5, random_state=7).fit(X, y)
+    assert fitted.estimator_.get_params()["gmlvq__random_state"] == 7
+    folds = RejectOptionClassifier(option="probabilistic", threshold=0.5, random_state=7).fit(X, y)
+    assert folds.option_.random_state == 7
+    assert folds.option_.estimator.get_params()["gmlvq__random_state"] == 7
+    other = RejectOptionClassifier(option="probabilistic", threshold=0.5, random_state=8).fit(X, y)
+    assert (folds.option_.beta_ != other.option_.beta_).any()
+
+
 # --- labels ---
 
 

@@ -283,7 +283,34 @@ def test_normalised_random_models_are_answered_and_never_bounded_too_high(seed, 
     assert found.lower_bound <= min(found.distance, nearest * (1 + 1e-9) + 1e-12)
 
 
+@settings(max_examples=12)
+@given(seeds)
+def test_normalised_answers_agree_with_a_fine_grid(seed):
+    """Budgets that are too small would send answers too far, and prove what is not true."""
+    rng = np.random.default_rng(seed)
+    option = random_option(rng, 3, normalize=True, rising=1.0, most=1)
+    theta = float(np.quantile(option.certainty(grid), rng.uniform(0.5, 0.9)))
+    x, weights = 1.5 * rng.normal(size=2), rng.uniform(0.5, 2, 2)
+    nearest, found = on_the_grid(option, theta, x, weights), explain(option, theta, x, weights=weights)
+    assert found.lower_bound <= nearest * (1 + 1e-9)
+    assert found.distance <= nearest * (1 + 1e-9)
+
+
 # Two classes
+
+
+@pytest.mark.parametrize("theta", [-1.0, 0.0, 0.2, 0.45, 0.5])
+@pytest.mark.parametrize("shift", [0.0, 1.5])
+def test_of_two_probabilities_one_is_at_least_a_half(theta, shift):
+    """So the other class begins where it is the more probable one, whatever smaller theta is asked for."""
+    option, x = two_classes(shift=shift), np.array([0.4, 0.3])
+    found = explain(option, theta, x, target="b")
+    scan = x + np.stack([np.linspace(0, 2, 20001), np.zeros(20001)], axis=1)
+    first = float((scan[option.predict(scan) == "b"][0] - x).sum())
+    assert found.distance == pytest.approx(first, abs=2e-4)
+    assert found.gap <= 1e-6
+    assert found.certainty >= 0.5
+    assert explain(option, theta, x).distance == 0
 
 
 @modest

@@ -286,3 +286,21 @@ def test_what_cannot_be_stored_is_named(tmp_path):
 def test_models_of_sklearn_lvq_are_among_the_known_estimators(stored, tmp_path):
     load(stored).set_params(estimator=GlvqModel(beta=3)).save(tmp_path / "file")
     assert load(tmp_path / "file").estimator.beta == 3
+
+
+def test_what_decides_a_certainty_survives(tmp_path):
+    """With a learned metric the two norms differ, and so do probabilities with and without their sum."""
+    estimator = GMLVQ(random_state=0)
+    for kind in (partial(DecisionDistance, norm="euclidean"), DecisionDistance):
+        fitted = RejectOptionClassifier(estimator, kind, 0.2).fit(X, Y)
+        fitted.save(tmp_path / "norm")
+        again = load(tmp_path / "norm")
+        assert again.option_.norm == fitted.option_.norm
+        np.testing.assert_array_equal(again.certainty(X), fitted.certainty(X))
+        np.testing.assert_array_equal(again.fit(X, Y).certainty(X), fitted.certainty(X))
+    other = RejectOptionClassifier(estimator, partial(DecisionDistance, norm="euclidean"), 0.2).fit(X, Y)
+    assert not np.allclose(other.certainty(X), fitted.certainty(X))
+    sums = RejectOptionClassifier(option=TEMPLATE, threshold=0.5).fit(X, Y)
+    sums.save(tmp_path / "sums")
+    np.testing.assert_array_equal(load(tmp_path / "sums").certainty(X), sums.certainty(X))
+    assert load(tmp_path / "sums").option_.normalize

@@ -411,6 +411,7 @@ def deadly_certainty(model, flag):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGKILL")
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_loses_nothing(tmp_path):
     from distributed import Client, LocalCluster
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from random_rejects import EXACT, KINDS, random_data, random_reject
 
 from lvqrej import (
+    DecisionDistance,
     Explanation,
     Explanations,
     NoCounterfactualError,
@@ -18,6 +19,7 @@ from lvqrej import (
     RelativeSimilarity,
     explain,
 )
+from lvqrej.certainty import Restricted
 from lvqrej.variants import plausible, robust, several, sparsest, trade_off
 
 
@@ -44,6 +46,76 @@ def test_several_answers_are_valid_and_different(kind):
     disjoint = several(option, theta, x, 2, apart=6, **options)
     assert not set(disjoint[0].changed) & set(disjoint[1].changed)
     assert disjoint.distances[1] == pytest.approx(without(*sets[0]), rel=2e-3)
+
+
+class Modest(Restricted):
+    """A certainty whose search finds and proves less than there is wherever feature `k` must not change."""
+
+    def __init__(self, option, k, stretch, proven):
+        super().__init__(option)
+        self.k, self.stretch, self.proven = k, stretch, proven
+
+    def judged(self, X, theta):
+        return self.option.judged(X, theta)
+
+    def cells(self, theta):
+        return ModestSet(self, self.option.cells(theta))
+
+    def models(self):
+        return {}  # whose prototypes would be tried as answers
+
+
+class ModestSet:
+    """Its accepted set: answers are `stretch` times as far (None: not found), bounds a share `proven`."""
+
+    gap = 0.0
+
+    def __init__(self, option, cells):
+        self.option, self.cells = option, cells
+
+    def nearest(self, X, weights, lower, upper, margin):
+        found, k = self.cells.nearest(X, weights, lower, upper, margin), self.option.k
+        kept = (lower[:, k] == X[:, k]) & (upper[:, k] == X[:, k])
+        found.bounds[kept] *= self.option.proven
+        if self.option.stretch is None:
+            found.distances[kept] = np.inf
+        else:
+            found.changes[kept] *= self.option.stretch
+            found.distances[kept] *= self.option.stretch
+        return found
+
+
+#: The boundary is 3 a + 2 b + c = const, and a has little room: the nearest answer changes a and b.
+PLANE = DecisionDistance(PrototypeModel([[0, 0, 0], [6, 4, 2]], [0, 1]))
+POINT, ROOM = np.array([3.0, 2.0, 1.0]), {0: (2.9, 3.1)}
+
+
+def nearest_without(*features):
+    found = explain(PLANE, 0.1, POINT[None], bounds=ROOM, fixed=list(features), on_infeasible="skip", noise=0)
+    return found.distances[0]
+
+
+def test_the_bound_of_several_holds_for_what_the_search_missed():
+    near = explain(PLANE, 0.1, POINT, bounds=ROOM)
+    assert near.changed == [0, 1]
+    second = min(nearest_without(0), nearest_without(1))
+    assert nearest_without(0) < nearest_without(1) < 3 * nearest_without(0)
+    for stretch in (3.0, None):  # found too far away, or not at all
+        answers = several(Modest(PLANE, 0, stretch, 0.7), 0.1, POINT, 2, bounds=ROOM)
+        assert set(answers[1].changed) == {0, 2}  # with feature 0 kept, a nearer one exists
+        assert answers.lower_bounds[1] <= second < answers.distances[1]
+        assert "might suffice" in str(answers[1])
+
+
+def test_sets_of_features_that_were_not_proven_unable_are_not_counted_out():
+    few = sparsest(PLANE, 0.1, POINT, bounds=ROOM)
+    assert (few.changed, few.fewest) == ([1], 1)
+    # Feature 1 alone would do, but the search gives up wherever feature 0 has to stay.
+    modest = sparsest(Modest(PLANE, 0, None, 0.7), 0.1, POINT, bounds=ROOM)
+    assert len(modest.changed) == 2
+    assert modest.fewest == 1
+    assert modest.lower_bound <= few.distance
+    assert "none of fewer features" not in str(modest)
 
 
 def test_several_classes_nearest_first():

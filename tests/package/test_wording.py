@@ -195,6 +195,33 @@ def test_a_gap_is_admitted():
     assert str(loose).endswith("a change at most 3.3 % smaller might suffice")
 
 
+@pytest.mark.parametrize("gap", [2e-6, 1e-4, 1e-3, 0.01])
+def test_a_small_gap_is_a_gap(gap):
+    batch = explain(OPTION, 0.35, [REJECTED])
+    loose = replace(batch, lower_bounds=batch.distances * (1 - gap))[0]
+    assert "no smaller change" not in str(loose)
+    assert str(loose).endswith(f"at most {percent_up(loose.gap)} smaller might suffice")
+    assert float(percent_up(loose.gap).removesuffix(" %")) >= 100 * gap * (1 - 1e-6)
+
+
+def test_what_costs_most_is_named_first():
+    """Neither the order of the features nor the size of a change decides, but weight times change."""
+    names = ["wide", "small", "dear"]
+    model = PrototypeModel([[0, 0, 0], [10, 100, 1]], ["a", "b"], np.diag([0.1, 0.01, 1]), names)
+    bounds = {"wide": (1, 9), "small": (45, 55), "dear": (0.2, 0.8)}
+    weights = {"wide": 0.05, "small": 0.001, "dear": 1.0}
+    why = explain(RelativeSimilarity(model), 0.6, [5, 50, 0.5], weights=weights, bounds=bounds)
+    order = np.argsort(-why.costs).tolist()
+    assert order == [0, 2, 1]
+    assert np.argsort(-np.abs(why.delta)).tolist() == [1, 0, 2]
+    assert [k for k, _, _ in before_and_after(why)] == order
+    places = [str(why).index(f"{names[k]} were") for k in order]
+    assert places == sorted(places)
+    costs = {change["feature"]: change["cost"] for change in json.loads(why.to_json())["changes"]}
+    for k, name in enumerate(names):
+        assert costs[name] == pytest.approx(weights[name] * abs(why.delta[k]))
+
+
 def test_proof_says_among_what_and_how_few_features():
     case = {"gap": 1e-7, "scope": "", "fewest": None, "changed": [0, 2], "firm": True}
     for change, text in (

@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from browser import chromium
 from pages import CHAPTERS, PAGES, PROSE, SITE
-from visit import DESKTOP, PATIENCE, PREFIX, glance, study
+from visit import DESKTOP, PATIENCE, PREFIX, study
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -73,9 +73,3 @@ def context():
 def studied(context, address):
     """Return a function that studies a page once and remembers what it saw."""
     return cache(lambda page: study(context, address + page))
-
-
-@pytest.fixture(scope="session")
-def from_disk(context):
-    """Return a function that glances at a page opened as a file, once."""
-    return cache(lambda page: glance(context, (SITE / page).as_uri()))

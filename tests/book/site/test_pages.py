@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from pages import CONFIG, FRONT, SITE, soup
-from visit import NEXT_FRAME, PHONE, SCHEMES, UNFOLD, Visit, open_page, untypeset, weight
+from visit import NEXT_FRAME, PHONE, SCHEMES, UNFOLD, Visit, glance, open_page, untypeset, weight
 
 MEGABYTE = 1e6
 # Code that scrolls, and whether the keyboard can get at it.
@@ -16,13 +16,21 @@ def test_loads_without_error_below_a_sub_path(page, studied):
     assert studied(page).errors == []
 
 
-def test_loads_without_error_from_a_file(page, from_disk):
-    assert from_disk(page).errors == []
+def foreign(visit, home):
+    """Return what a visit asked of other hosts."""
+    return {url for url in visit.requests if not url.startswith(("data:", home))}
 
 
-def test_asks_no_other_host(page, studied, from_disk, address):
-    asked = {url for url in studied(page).requests + from_disk(page).requests if not url.startswith("data:")}
-    assert {url for url in asked if not url.startswith((address, SITE.as_uri()))} == set()
+def test_asks_no_other_host(page, studied, address):
+    assert foreign(studied(page), address) == set()
+
+
+@pytest.mark.parametrize("kind", [FRONT, "book/api.html", "book/explorer.html", "search.html"])
+def test_loads_from_a_file_too(kind, context):
+    """One page of each kind: that their addresses are relative is read off all of them."""
+    visit = glance(context, (SITE / kind).as_uri())
+    assert visit.errors == []
+    assert foreign(visit, SITE.as_uri()) == set()
 
 
 def test_mathematics_is_typeset(page, studied):

@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from pages import SITE, soup
+from pages import ROOT, SITE, soup
 from PIL import Image
 
 FOLDER = SITE / "figures"
@@ -35,6 +35,17 @@ def test_every_table_of_a_chapter_is_registered(chapter):
         assert table.caption is not None, f"not shown by figures.table: {str(table)[:120]}"
         holder = table if table.get("id") else table.find_parent(id=True)
         assert RECORDS[holder["id"]]["page"] == chapter.removesuffix(".html")
+
+
+def test_a_second_run_exports_the_same_bytes():
+    """`make notebooks` runs every chapter again, in other processes; every number and line is the same."""
+    again = ROOT / "_build" / "again"
+    if not again.is_dir():
+        pytest.skip("the notebooks have run only once: make notebooks")
+    for id, record in RECORDS.items():
+        for kind in {"csv", "svg"} & set(record["formats"]):
+            first, second = (folder / f"{id}.{kind}" for folder in (FOLDER, again))
+            assert first.read_bytes() == second.read_bytes(), first.name
 
 
 @pytest.mark.parametrize("id", RECORDS)

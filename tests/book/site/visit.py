@@ -81,8 +81,14 @@ CONTRAST = r"""() => {
     const [one, other] = [getComputedStyle(part).color, background(part)].map(luminance);
     return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
   };
-  const spans = [...document.querySelectorAll('.highlight pre span')];
-  const tokens = spans.filter(part => part.textContent.trim());
+  // Of tokens of one kind in boxes of one kind, one is enough.
+  const kinds = new Map();
+  for (const span of document.querySelectorAll('.highlight pre span')) {
+    if (!span.textContent.trim()) continue;
+    const boxes = [span, span.parentElement, span.closest('.cell, .admonition, details')];
+    kinds.set(boxes.map(part => part?.className).join('|'), span);
+  }
+  const tokens = [...kinds.values()];
   return {
     page: luminance(background(document.body)),
     text: contrast(document.querySelector('article p') ?? document.querySelector('main')),

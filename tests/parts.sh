@@ -1,0 +1,23 @@
+#!/bin/sh
+# Run parts of `make test`, one after the other, until one fails; say at the end how long each took.
+# The times are also left in _build/test_times.csv, which `make times` puts on the status page.
+make=$1
+shift
+mkdir -p _build
+table=_build/test_times.csv
+echo "part,seconds" >"$table"
+begin=$(date +%s)
+failed=
+for part in "$@"; do
+  echo "== $part"
+  start=$(date +%s)
+  "$make" --no-print-directory BUILT=yes "$part" || failed=$part
+  echo "$part,$(($(date +%s) - start))" >>"$table"
+  [ -z "$failed" ] || break
+done
+echo "all,$(($(date +%s) - begin))" >>"$table"
+echo
+while IFS=, read -r part seconds; do
+  [ "$part" = part ] || printf '%-12s %2d min %02d s\n' "$part" $((seconds / 60)) $((seconds % 60))
+done <"$table"
+[ -z "$failed" ] || { echo "failed: $failed"; exit 1; }
