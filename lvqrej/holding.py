@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ Mask = NDArray[np.bool_]
 
 #: As many sets of features are asked about, beyond those that the fast minimal reason takes.
 EFFORT = 300
+#: Up to so many pairs of features are asked about at once, unless each is a search that takes long.
+_PAIRS = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,7 +101,9 @@ class Reason:
 def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     """Return a smallest sufficient reason of a row of `Explanations`, with up to k - 1 further ones."""
     names = batch.feature_names
-    search = _Search(partial(_asked, batch, row), len(names), effort)
+    search = _Search(
+        partial(_asked, batch, row), len(names), effort, _PAIRS if batch.accepted.gap == 0 else 0
+    )
     if search.accepted:
         raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
     found = [search.first()]
@@ -142,7 +147,9 @@ def _asked(batch: Any, row: int, kept: Mask) -> tuple[Mask, Mask, Mask]:
 class _Search:
     """Supports of counterfactuals that are known so far, and sets that are neither refuted nor proven."""
 
-    def __init__(self, ask: Callable[[Mask], tuple[Mask, Mask, Mask]], d: int, effort: int) -> None:
+    def __init__(
+        self, ask: Callable[[Mask], tuple[Mask, Mask, Mask]], d: int, effort: int, pairs: int
+    ) -> None:
         self._ask, self.d, self.effort = ask, d, effort
         self.doubtful: list[Mask] = []
         self.unproven: list[Mask] = []
@@ -152,6 +159,12 @@ class _Search:
         self.accepted = bool(refuted[0])
         self.supports = list(alone[refuted[1:]])
         self.needed = refuted[1:]  # what can do it alone is part of every reason
+        self.small = 2  # supports of fewer features are all known
+        two = np.array(list(combinations(np.flatnonzero(~self.needed), 2)), dtype=np.intp).reshape(-1, 2)
+        if 0 < len(two) <= pairs:
+            able = alone[two].any(axis=1)
+            self.supports += list(able[ask(~able)[0]])
+            self.small = 3
 
     def asked(self, kept: Mask) -> tuple[Mask, Mask, Mask]:
         """Ask whether sets (n, d) suffice; see `_asked`."""
@@ -210,7 +223,7 @@ class _Search:
 
     def _shrunk(self, support: Mask) -> Mask:
         """Leave out features of a support as long as the rest can do it; note and return it."""
-        while support.sum() > 2:  # those that can do it alone are known
+        while support.sum() > self.small:
             fewer = support & ~np.eye(self.d, dtype=bool)[support]
             refuted, _, changed = self.asked(~fewer)
             if not refuted.any():
