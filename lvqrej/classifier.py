@@ -287,10 +287,12 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         -------
         Reason, or a list of them for several samples
         """
-        rows: Any = X
-        if single := dimensions(X) == 1 or isinstance(X, Mapping):
-            x = as_sample(X, getattr(self, "feature_names_in_", None))
-            rows = x.to_frame().T.infer_objects() if hasattr(x, "to_frame") else np.asarray(x)[None]
+        samples, single, _ = self._given(X)
+        rows: Any = samples if single else X
+        if single and hasattr(self, "feature_names_in_"):
+            import pandas as pd
+
+            rows = pd.DataFrame(samples, columns=self.feature_names_in_)
         reasons = self.explain(rows, **options, on_infeasible="skip").sufficient_reasons(effort, k)
         return reasons[0] if single else reasons
 

@@ -15,7 +15,7 @@ from lvqrej.cause import Cause, Familiarity
 from lvqrej.cells import PATHS, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts
 from lvqrej.requirements import Requirements
-from lvqrej.validation import check_number
+from lvqrej.validation import check_choice, check_number
 
 #: Among which changes an answer is the smallest if bounds are what training data gave.
 _OBSERVED = " within the observed ranges"
@@ -347,11 +347,15 @@ class Explanation:
         """Return everything as a JSON object, in full precision; see `lvqrej.wording.record`."""
         return wording.to_json(self, indent)
 
-    def plot(self, units: Any = None, most: int = 12) -> Any:
-        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.chart`."""
-        from lvqrej.chart import change_chart
+    def plot(self, units: Any = None, most: int = 12, kind: str = "change") -> Any:
+        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.chart`.
 
-        return change_chart(self, units, most)
+        With kind "both" it shows also what keeps the sample rejected.
+        """
+        from lvqrej.chart import both_chart, change_chart
+
+        draw = both_chart if check_choice(kind, "kind", ("change", "both")) == "both" else change_chart
+        return draw(self, units, most)
 
     def __str__(self) -> str:
         return wording.sentence(self)

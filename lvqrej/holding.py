@@ -152,7 +152,6 @@ class _Search:
     ) -> None:
         self._ask, self.d, self.effort = ask, d, effort
         self.doubtful: list[Mask] = []
-        self.unproven: list[Mask] = []
         self.exhausted = False
         alone = np.eye(d, dtype=bool)
         refuted, _, _ = ask(np.vstack([np.ones(d, dtype=bool), ~alone]))
@@ -162,7 +161,7 @@ class _Search:
         self.small = 2  # supports of fewer features are all known
         two = np.array(list(combinations(np.flatnonzero(~self.needed), 2)), dtype=np.intp).reshape(-1, 2)
         if 0 < len(two) <= pairs:
-            able = alone[two].any(axis=1)
+            able: Mask = np.asarray(alone[two].any(axis=1))
             self.supports += list(able[ask(~able)[0]])
             self.small = 3
 
@@ -174,17 +173,23 @@ class _Search:
     def least(self) -> int:
         """Return how many features a reason has at least."""
         smallest = smallest_hitting_set(np.array(self.supports).reshape(-1, self.d))
-        return 0 if smallest is None else int(smallest.sum())
+        assert smallest is not None  # all features together hit everything
+        return int(smallest.sum())
 
     def first(self) -> tuple[Mask, bool]:
         """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""
-        effort = self.effort
-        best = self._minimal()
+        effort, best = self.effort, np.ones(self.d, dtype=bool)
+        start, proven = self._grown(self._hitting())
+        best = self._minimal(start if proven else best)
+        unproven = [] if proven else [start]
         self.effort = effort
-        while (chosen := self._hitting([])) is not None and chosen.sum() < best.sum() and self.effort > 0:
-            if self._suffices(chosen):
-                best = chosen
-        self.doubtful = self.doubtful or self.unproven
+        while (chosen := self._hitting()).sum() < best.sum() and self.effort > 0:
+            end, proven = self._grown(chosen)
+            if proven:
+                best = min(best, self._minimal(end), key=np.sum)
+            elif (end == chosen).all():
+                self.doubtful.append(chosen)
+        self.doubtful = self.doubtful or unproven
         if best.all() and self.doubtful:  # all features together are no reason
             return min(self.doubtful, key=np.sum), False
         return best, True
@@ -193,25 +198,24 @@ class _Search:
         """Return a smallest reason without a known one in it; None if there is none or the effort ends."""
         while self.effort > 0:
             chosen = self._hitting(known)
-            if chosen is None:
+            if not any(chosen):
                 self.exhausted = True
                 break
-            if self._suffices(chosen):
+            end, proven = self._grown(chosen)
+            if proven and (end == chosen).all():
                 return chosen
+            if not proven and (end == chosen).all():
+                self.doubtful.append(chosen)
         return None
 
-    def _hitting(self, known: list[Mask]) -> Mask | None:
-        """Return a smallest set that meets all supports, is part of no doubtful set and has no known one."""
-        rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
-        return smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
+    def _hitting(self, known: Sequence[Mask] = ()) -> Mask:
+        """Return a smallest set that meets all supports, is part of no doubtful set and has no known one.
 
-    def _suffices(self, chosen: Mask) -> bool:
-        """Return whether a set is proven to suffice; otherwise more supports are known, or one more doubt."""
-        end, proven = self._grown(chosen)
-        stayed = bool((end == chosen).all())
-        if stayed and not proven:
-            self.doubtful.append(chosen)
-        return stayed and proven
+        It is empty if there is none.
+        """
+        rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
+        chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
+        return np.zeros(self.d, dtype=bool) if chosen is None else chosen
 
     def _grown(self, chosen: Mask) -> tuple[Mask, bool]:
         """Add the support of what refutes a set, until nothing does; return it and whether that is proven."""
@@ -233,22 +237,18 @@ class _Search:
             self.supports.append(support)
         return support
 
-    def _minimal(self) -> Mask:
-        """Return a proven reason of which nothing can be left out, by leaving out one feature at a time."""
-        kept, proven = self._grown(self.needed)
-        if not proven:
-            self.unproven = [kept]
-            kept = np.ones(self.d, dtype=bool)
-        order = np.flatnonzero(kept & ~self.needed)
-        refuted, proven_without, changed = self.asked(kept & ~np.eye(self.d, dtype=bool)[order])
-        for support in changed[refuted]:
-            self._shrunk(support)
-        first = True
-        for j in order[proven_without]:
-            fewer = kept.copy()
-            fewer[j] = False
-            if first or self.asked(fewer[None])[1][0]:
-                kept, first = fewer, False
+    def _minimal(self, kept: Mask) -> Mask:
+        """Leave out features of a reason, one at a time, as long as the rest is proven to suffice."""
+        often = np.sum(self.supports, axis=0) if self.supports else np.zeros(self.d)
+        for k in np.argsort(often, kind="stable"):
+            fewer = kept & (np.arange(self.d) != k)
+            hits = all((support & fewer).any() for support in self.supports)
+            if not kept[k] or not hits:
+                continue
+            (refuted,), (proven,), (changed,) = self.asked(fewer[None])
+            if refuted:
+                self._shrunk(changed)
+            kept = fewer if proven else kept
         return kept
 
 
@@ -269,7 +269,8 @@ def smallest_hitting_set(
     low = np.zeros(d) if inside is None else inside.astype(float)
     high = np.ones(d) if outside is None else np.maximum(low, ~outside)
     constraints = [LinearConstraint(rows.astype(float), lb=1.0)] if len(rows) else []
-    constraints += [LinearConstraint(one.astype(float), ub=one.sum() - 1.0) for one in never]
+    if len(never):
+        constraints.append(LinearConstraint(np.array(never, dtype=float), ub=np.sum(never, axis=1) - 1.0))
     result = milp(np.ones(d), constraints=constraints, integrality=np.ones(d), bounds=Bounds(low, high))
     return None if result.x is None else result.x > 0.5
 

@@ -199,6 +199,21 @@ def both_halves(reason: Any) -> str:
     return text + f"; no change of a total size below {number(below)} is"
 
 
+def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    """Return a range in which a sample stays rejected, rounded inwards; ends where nothing is in brackets.
+
+    >>> range_text(0.7666666, 12.0, False, True), range_text(-np.inf, 1.23456789, True, False)
+    ('0.77 to [12]', '[−∞] to 1.234')
+    """
+    size = high - low if isfinite(high - low) else max(abs(v) for v in (low, high, 1.0) if isfinite(v))
+    decimals = FEWEST - floor(log10(size)) if size > 0 else ALL
+    texts = []
+    for value, is_open, how in ((low, low_open, ROUND_CEILING), (high, high_open, ROUND_FLOOR)):
+        text = number(rounded(value, decimals, how)) if isfinite(value) else "−∞" if value < 0 else "∞"
+        texts.append(f"[{text}]" if is_open else text)
+    return " to ".join(texts)
+
+
 def listed(words: Sequence[str]) -> str:
     """Join words: a, b and c.
 
