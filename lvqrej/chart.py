@@ -137,16 +137,9 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         more = f" ({left_out} more features not drawn)" if left_out else ""
         ax.set(xlim=(-width, width), xlabel=f"decrease ←  cost of the change  → increase{more}")
         ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-        alone = (
-            "hatched: these values alone keep it rejected"
-            if reason.proven
-            else "hatched: not refuted as a reason"
-        )
-        ax.set_title(
-            textwrap.fill(f"{alone}; on the right, where each alone leaves it so", 70),
-            loc="right",
-            fontsize=13,
-        )
+        alone = "these values alone keep it rejected" if reason.proven else "not refuted as a reason"
+        ax.set_title(f"hatched: {alone}", loc="left", fontsize=13)
+        ax.text(1.02, 1.02, "each alone: rejected", transform=ax.transAxes, fontsize=13)
     return figure
 
 

@@ -24,6 +24,8 @@ Mask = NDArray[np.bool_]
 
 #: As many sets of features are asked about, beyond those that the fast minimal reason takes.
 EFFORT = 300
+#: After so many sets that are neither refuted nor proven the search ends.
+_DOUBTS = 8
 #: Up to so many pairs of features are asked about at once, unless each is a search that takes long.
 _PAIRS = 500
 
@@ -183,7 +185,7 @@ class _Search:
         best = self._minimal(start if proven else best)
         unproven = [] if proven else [start]
         self.effort = effort
-        while (chosen := self._hitting()).sum() < best.sum() and self.effort > 0:
+        while (chosen := self._hitting()).sum() < best.sum() and self._goes_on():
             end, proven = self._grown(chosen)
             if proven:
                 best = min(best, self._minimal(end), key=np.sum)
@@ -196,7 +198,7 @@ class _Search:
 
     def further(self, known: list[Mask]) -> Mask | None:
         """Return a smallest reason without a known one in it; None if there is none or the effort ends."""
-        while self.effort > 0:
+        while self._goes_on():
             chosen = self._hitting(known)
             if not any(chosen):
                 self.exhausted = True
@@ -207,6 +209,9 @@ class _Search:
             if not proven and (end == chosen).all():
                 self.doubtful.append(chosen)
         return None
+
+    def _goes_on(self) -> bool:
+        return self.effort > 0 and len(self.doubtful) < _DOUBTS
 
     def _hitting(self, known: Sequence[Mask] = ()) -> Mask:
         """Return a smallest set that meets all supports, is part of no doubtful set and has no known one.

@@ -194,8 +194,10 @@ def both_halves(reason: Any) -> str:
     if why is None:
         return text
     changes = [f"{why.feature_names[k]} to {after}" for k, _, after in before_and_after(why)]
-    below = rounded(why.lower_bound, FEWEST - 1 - floor(log10(why.lower_bound)), ROUND_FLOOR)
     text += f"; changing {listed(changes)} is enough"
+    if why.lower_bound <= 0:
+        return text
+    below = rounded(why.lower_bound, FEWEST - 1 - floor(log10(why.lower_bound)), ROUND_FLOOR)
     return text + f"; no change of a total size below {number(below)} is"
 
 
