@@ -66,7 +66,7 @@ def heuristic(data: str, name: str, classifier: Any, rows: np.ndarray, unit: flo
     option, theta, seen, scale = (
         classifier.option_, classifier.threshold_, classifier.observed_, classifier.scale_,
     )  # fmt: skip
-    shares, rejected, few, between, seconds = [], [], [], [], 0.0
+    shares, rejected, few, between, matters, seconds = [], [], [], [], [], 0.0
     for x in rows:
         box = np.minimum(x, seen.lower), np.maximum(x, seen.upper)
         begin = time.thread_time()
@@ -80,6 +80,10 @@ def heuristic(data: str, name: str, classifier: Any, rows: np.ndarray, unit: flo
         ends = {k: (min(x[k], z[k]), max(x[k], z[k])) for k in range(len(x))}
         asked = classifier.explain(x[None], bounds=ends, grid=None, noise=0, on_infeasible="skip")
         between.append(bool(asked.found[0]))
+        # "It does not matter" speaks of all values of what was changed.
+        same = np.flatnonzero(z == x).tolist()
+        asked = classifier.explain(x[None], fixed=same, grid=None, noise=0, on_infeasible="skip")
+        matters.append(bool(asked.found[0]))
     valid = np.array(rejected) & np.array(few)
     row = {
         "data": data,
@@ -90,6 +94,7 @@ def heuristic(data: str, name: str, classifier: Any, rows: np.ndarray, unit: flo
         "valid": float(valid.mean()),
         "share_of_best_distance": float(np.median(shares)),
         "accepted_on_the_way": float(np.mean(between)),
+        "refuted_as_irrelevant": float(np.mean(matters)),
         "ratio_to_explain": seconds / len(rows) / unit,
     }
     print(row, flush=True)
