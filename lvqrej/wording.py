@@ -185,7 +185,7 @@ def both_halves(reason: Any) -> str:
         text = f"{kept} alone {keep} it rejected, whatever the other features are{within}"
     if not reason.proven:
         text += " (not refuted: no accepted input was found, which is no proof that there is none)"
-    elif 1 < number_of == reason.fewest:
+    elif 1 < number_of == reason.fewest < len(batch.feature_names):
         text += ", and no fewer features do"
     elif number_of > reason.fewest > 1:
         text += f", and no set of fewer than {reason.fewest} does"
