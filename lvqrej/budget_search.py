@@ -518,6 +518,8 @@ class Search:
         )
         self.value, self.label, self.beta = np.full(n, np.inf), np.full(n, -1), np.zeros((n, d))
         self.closed, self.spent = np.full(n, np.inf), np.zeros(n, dtype=int)
+        #: The bounds leave room for no change of this length.
+        self.room = np.maximum(-view.lo, view.hi).sum(axis=1) * (1 + 1e-9) + 1e-300
         #: What Newton's method has proven of each sample, class and choice of targets, None where it failed.
         self.known: dict[tuple[int, int, tuple[int, ...]], Proof | None] = {}
         self.nodes: list[Node] = []
@@ -536,12 +538,13 @@ class Search:
                 pass
         for node in self.nodes:
             self.closed[node.sample] = min(self.closed[node.sample], node.bound)
+        self.closed[self.closed >= self.room] = np.inf
         self.bounds = np.minimum(self.closed, self.value)
 
     @property
     def radius(self) -> Floats:
         """What has to be proven of each sample, (n,)."""
-        return (1 - self.gap) * self.value
+        return np.minimum((1 - self.gap) * self.value, self.room)
 
     # Answers
 

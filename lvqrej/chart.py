@@ -1,4 +1,4 @@
-"""The change chart: how certain before and after, and what has to change by how much."""
+"""Pictures of an answer: how certain before and after, what has to change, what keeps it rejected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from lvqrej.requirements import feature_index
 from lvqrej.validation import check_number, describe
-from lvqrej.wording import before_and_after, gauge_ends, proof, shown_certainties
+from lvqrej.wording import before_and_after, gauge_ends, proof, range_text, shown_certainties
 
 #: Blue and orange of Okabe and Ito, told apart with every kind of colour vision: what goes up, what down.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
@@ -76,6 +76,70 @@ def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         # Names stand on the left of bars, where a title has room.
         place = "right" if len(rows) > 1 else "center"
         axes[1].set_title(_title(why) if rows else "", loc=place, fontsize=13)
+    return figure
+
+
+def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
+    """Return a figure of both halves of an `Explanation`: what keeps it rejected, and what would be enough.
+
+    Below the gauge there is one row per feature that keeps the sample rejected (coloured bar) or has to
+    change (disc). A bar is the range in which the sample stays rejected with all else unchanged, on a scale
+    of what the change costs; an arrow says that it goes on. Beside it stands the range in the feature's own
+    units, rounded inwards, ends at which nothing is accepted in brackets.
+
+    Parameters
+    ----------
+    why, units, most
+        As in `change_chart`; features that change or have the shortest range come first.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    most = int(check_number(most, "most", low=1, integer=True))
+    suffixes = _check_units(units, why.feature_names)
+    reason, table = why.sufficient_reason(), why.ranges()
+    weights, x = why.batch.required.weights, why.sample
+    low, high = weights * (table["low"] - x), weights * (table["high"] - x)
+    near = np.minimum(np.where(table["low_open"], np.inf, -low), np.where(table["high_open"], np.inf, high))
+    after = {k: text for k, _, text in before_and_after(why)}
+    rows = sorted({*reason.indices, *after}, key=lambda k: (k not in after, near[k], k))
+    left_out, rows = len(rows[most:]), rows[:most]
+    costs = weights * why.delta
+    ends = [abs(costs[k]) for k in rows] + [near[k] for k in rows if np.isfinite(near[k])]
+    width = 1.25 * max(ends, default=1.0)
+    with plt.rc_context(_STYLE):
+        height = max(len(rows), 1.6)
+        figure, axes = plt.subplots(2, 1, figsize=(9, 2.8 + 0.5 * height), height_ratios=[1, 0.7 * height])
+        plt.close(figure)
+        _draw_gauge(axes[0], why)
+        ax = axes[1]
+        for place, k in enumerate(rows):
+            keeps = k in reason.indices
+            left, right = max(low[k], -width), min(high[k], width)
+            style = {"color": "#F0C6A0", "hatch": "//"} if keeps else {"color": "#d9d9d9"}
+            ax.barh(place, right - left, left=left, height=0.55, **style)
+            for end, sign, marker in ((low[k], -1, "<"), (high[k], 1, ">")):
+                if sign * end > width:
+                    ax.plot(sign * width, place, marker, ms=8, color="black", clip_on=False)
+            ax.plot(0, place, "X", ms=11, mec="white", color=_ORANGE)
+            if k in after:
+                ax.plot(costs[k], place, "o", ms=10, mec="white", color=_BLUE)
+            text = range_text(*table.loc[k, ["low", "high", "low_open", "high_open"]]) + suffixes.get(k, "")
+            ax.annotate(text, (1.02, place), xycoords=ax.get_yaxis_transform(), va="center")
+        names = [_broken(why.feature_names[k]) for k in rows]
+        ax.set_yticks(range(len(rows)), names)
+        ax.invert_yaxis()
+        more = f" ({left_out} more features not drawn)" if left_out else ""
+        ax.set(xlim=(-width, width), xlabel=f"decrease ←  cost of the change  → increase{more}")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        alone = "these values alone keep it rejected" if reason.proven else "not refuted as a reason"
+        ax.set_title(f"hatched: {alone}", loc="left", fontsize=13)
+        ax.text(1.02, 1.02, "each alone: rejected", transform=ax.transAxes, fontsize=13)
     return figure
 
 

@@ -28,6 +28,7 @@ from lvqrej.fitting import (
     label_of_reject,
     with_rejects,
 )
+from lvqrej.holding import EFFORT
 from lvqrej.requirements import Observed, amounts
 from lvqrej.validation import (
     Floats,
@@ -266,6 +267,34 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if isinstance(result, Explanation):
             return replace(result.batch, familiarity=known)[result.row]
         return replace(result, familiarity=known, index=index)
+
+    def sufficient_reason(self, X: ArrayLike, *, effort: int = EFFORT, k: int = 1, **options: Any) -> Any:
+        """Return a smallest set of features whose values alone keep a sample rejected.
+
+        Whatever the others are within `bounds`, by default the ranges of the training data, it stays so; see
+        `lvqrej.reasons.sufficient_reason`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or one sample as in `explain`
+            Rejected samples.
+        effort, k
+            How many sets of features are asked about, and how many different reasons are wanted.
+        **options
+            Those of `explain`; for the reason only `bounds` count.
+
+        Returns
+        -------
+        Reason, or a list of them for several samples
+        """
+        samples, single, _ = self._given(X)
+        rows: Any = samples if single else X
+        if single and hasattr(self, "feature_names_in_"):
+            import pandas as pd
+
+            rows = pd.DataFrame(samples, columns=self.feature_names_in_)
+        reasons = self.explain(rows, **options, on_infeasible="skip").sufficient_reasons(effort, k)
+        return reasons[0] if single else reasons
 
     def explain_per_class(self, X: ArrayLike, **options: Any) -> Any:
         """Return a table of what it would take to be accepted as each class, in the order of the cost.

@@ -271,6 +271,16 @@ class Query(NamedTuple):
             valid = valid & self.required.linear(points, X)
         return verdicts, valid
 
+    def within(self, lower: Floats, upper: Floats, accepted: AcceptedSet) -> Answers:
+        """Return the nearest answers of an only sample within boxes (n, d), off the grid."""
+        none = np.zeros(lower.shape[1], dtype=bool)
+        required = replace(
+            self.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none,
+            observed=False, steps=np.zeros(len(none)),
+        )  # fmt: skip
+        samples = np.repeat(self.samples, len(lower), axis=0)
+        return valid_answers(self._replace(required=required, samples=samples), accepted)
+
     def each(self, solve: Callable[[Query], Any], size: int = 1) -> Iterable[Any]:
         """Solve parts of `size` samples, one after the other, in this process or in several."""
         starts = range(0, max(len(self.samples), 1), size)
@@ -311,6 +321,7 @@ class Query(NamedTuple):
             required=self.required,
             accepted=accepted,
             reason=asked,
+            completions=partial(_completions, self._replace(samples=samples)),
             index=index,
             **answers._asdict(),
             **fields,
@@ -414,6 +425,34 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
     if required.steps.any():
         put_on_grid(query, accepted, state, (lower, upper), aims)
     return state
+
+
+def _completions(query: Query, row: int, free: NDArray[np.bool_], ways: Ints) -> Answers:
+    """Return the nearest accepted inputs that differ from a sample in some features only, free (n, d).
+
+    They lie within the bounds, widened to the sample; where a way (n,) is 1 or -1, features only go up or
+    down. Nothing else is required, no room for noise is left and no grid kept to: an infinite bound proves
+    that nothing is accepted there.
+    """
+    x, ways = query.samples[row], ways[:, None]
+    low, high = query.required.widened(x)
+    lower, upper = np.where(free & (ways <= 0), low, x), np.where(free & (ways >= 0), high, x)
+    query = query.without(set(query.required.groups()) - {"bounds"})
+    query = query._replace(samples=x[None], noise=0.0)
+    accepted = query.accepted_set()
+    answers = query.within(lower, upper, accepted)
+    room = (np.maximum(x - lower, upper - x) * query.required.weights).sum(axis=1)
+    answers.lower_bounds[~answers.found & (answers.lower_bounds > room * (1 + 1e-9))] = np.inf
+    (loose,) = (
+        answers.found & (free.sum(axis=1) == 1) & (answers.distances > answers.lower_bounds)
+    ).nonzero()
+    if accepted.gap > 0 and len(loose):  # its gap is relative: what is proven already can be left out
+        z, proven = answers.counterfactuals[loose], answers.lower_bounds[loose, None] / query.required.weights
+        start = np.where(z > x, np.minimum(x + proven, z), np.where(z < x, np.maximum(x - proven, z), x))
+        closer = query.within(np.minimum(start, z), np.maximum(start, z), accepted)
+        bounds = np.minimum(closer.lower_bounds, answers.distances[loose])
+        answers.lower_bounds[loose] = np.maximum(answers.lower_bounds[loose], bounds)
+    return answers
 
 
 def _aims(query: Query, verdicts: Verdicts) -> Floats:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej import wording
+from lvqrej import holding, wording
 from lvqrej.cause import Cause, Familiarity
 from lvqrej.cells import PATHS, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts
 from lvqrej.requirements import Requirements
+from lvqrej.validation import check_choice, check_number
 
 #: Among which changes an answer is the smallest if bounds are what training data gave.
 _OBSERVED = " within the observed ranges"
@@ -52,6 +53,9 @@ class Explanations(Sequence["Explanation"]):
         The smallest certainty that errors leave (`variants.robust`).
     option, theta, required
         What was asked.
+    completions : function of (row, free, ways)
+        Returns the nearest accepted inputs that differ from a sample in the features `free` (n, d) only, in
+        either direction or in that of `ways` (n,), within the bounds: what `holding` asks.
     """
 
     samples: Floats
@@ -70,6 +74,7 @@ class Explanations(Sequence["Explanation"]):
     required: Requirements
     accepted: AcceptedSet
     reason: Callable[[int], str]
+    completions: Callable[[int, NDArray[np.bool_], Ints], Any]
     scopes: Sequence[str] = ()
     fewest: NDArray[np.int64] | None = None
     worst_certainties: Floats | None = None
@@ -161,6 +166,22 @@ class Explanations(Sequence["Explanation"]):
         features = pd.DataFrame(self.counterfactuals, columns=self.feature_names)
         frame = pd.concat([pd.DataFrame(given), features], axis=1)
         return frame if self.index is None else frame.set_axis(self.index, axis=0)
+
+    def ranges(self, row: int | None = None) -> Any:
+        """Return the ranges of one sample, or of all with a column `sample`; see `Explanation.ranges`."""
+        import pandas as pd
+
+        if row is not None:
+            return holding.ranges(self, row)
+        who = range(len(self)) if self.index is None else self.index
+        tables = [holding.ranges(self, i).assign(sample=sample) for i, sample in enumerate(who)]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def sufficient_reasons(self, effort: int = holding.EFFORT, k: int = 1) -> list[holding.Reason]:
+        """Return what keeps each sample rejected; see `Explanation.sufficient_reason`."""
+        tries = int(check_number(effort, "effort", low=0, integer=True))
+        wanted = int(check_number(k, "k", low=1, integer=True))
+        return [holding.sufficient(self, i, tries, wanted) for i in range(len(self))]
 
     def to_json(self, indent: int | None = None) -> str:
         """Return a JSON list with one object per sample, in full precision."""
@@ -291,15 +312,50 @@ class Explanation:
             }
         )
 
+    def ranges(self) -> Any:
+        """Return how far each feature may move with nothing gained, all others unchanged.
+
+        Returns
+        -------
+        DataFrame
+            One row per feature: feature, value, low and high, strictly between which the sample stays
+            rejected, proven; low_open and high_open, whether that end is one of the bounds of `explain`
+            (widened to the sample) and nothing is accepted up to there; low_class and high_class, what the
+            sample is accepted as beyond that end, None if the end is open.
+
+        Examples
+        --------
+        >>> from lvqrej import PrototypeModel, RelativeSimilarity, explain
+        >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
+        >>> explain(option, 0.6, [0.9, 0.0]).ranges()[["low", "high", "high_open", "high_class"]].round(4)
+              low    high  high_open high_class
+        0  0.6667  1.3333      False          b
+        1    -inf     inf       True       None
+        """
+        return self.batch.ranges(self.row)
+
+    def sufficient_reason(self, effort: int = holding.EFFORT, k: int = 1) -> holding.Reason:
+        """Return a smallest set of features whose values alone keep the sample rejected.
+
+        See `lvqrej.reasons.sufficient_reason`; the bounds are those of this explanation.
+        """
+        tries = int(check_number(effort, "effort", low=0, integer=True))
+        wanted = int(check_number(k, "k", low=1, integer=True))
+        return holding.sufficient(self.batch, self.row, tries, wanted)
+
     def to_json(self, indent: int | None = None) -> str:
         """Return everything as a JSON object, in full precision; see `lvqrej.wording.record`."""
         return wording.to_json(self, indent)
 
-    def plot(self, units: Any = None, most: int = 12) -> Any:
-        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.chart`."""
-        from lvqrej.chart import change_chart
+    def plot(self, units: Any = None, most: int = 12, kind: str = "change") -> Any:
+        """Return a matplotlib figure: the certainty and what has to change; see `lvqrej.chart`.
 
-        return change_chart(self, units, most)
+        With kind "both" it shows also what keeps the sample rejected.
+        """
+        from lvqrej.chart import both_chart, change_chart
+
+        draw = both_chart if check_choice(kind, "kind", ("change", "both")) == "both" else change_chart
+        return draw(self, units, most)
 
     def __str__(self) -> str:
         return wording.sentence(self)

@@ -90,6 +90,10 @@ class Requirements:
         upper = np.where(self.fixed | self.decrease_only, np.minimum(X, upper), upper)
         return lower, upper
 
+    def widened(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return the bounds alone, widened to a sample x (d,): the box of inputs that may occur."""
+        return np.minimum(x, self.lower), np.maximum(x, self.upper)
+
     def on_grid(self, Z: Floats, way: Any = 0) -> Floats:
         """Return values (n, d) on the grid: the nearest ones, where `way` is 1 or -1 the next up or down."""
         steps = np.where(self.steps > 0, self.steps, 1.0)

@@ -11,17 +11,16 @@ no set of the present size is left, the best answer is the nearest among all of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from lvqrej.cells import AcceptedSet
 from lvqrej.certainty import Certainty
-from lvqrej.counterfactual import Answers, Query, valid_answers
+from lvqrej.counterfactual import Answers, Query
+from lvqrej.holding import smallest_hitting_set
 from lvqrej.validation import Floats
 
 Ints = NDArray[np.intp]
@@ -70,17 +69,8 @@ class Reject:
         option: Certainty | None = None,
     ) -> Answers:
         """Return the nearest valid answers within boxes (n, d), of another set and option if given."""
-        query, none = self.query, np.zeros(len(self.x), dtype=bool)
-        required = replace(
-            query.required, lower=lower, upper=upper, fixed=none, increase_only=none, decrease_only=none,
-            observed=False, steps=np.zeros(len(self.x)),
-        )  # fmt: skip
-        boxes = query._replace(
-            option=option or query.option,
-            required=required,
-            samples=np.repeat(query.samples, len(lower), axis=0),
-        )
-        return valid_answers(boxes, self.accepted if accepted is None else accepted)
+        query = self.query._replace(option=option or self.query.option)
+        return query.within(lower, upper, self.accepted if accepted is None else accepted)
 
     def bounds(self, lower: Floats, upper: Floats) -> Floats:
         """Return distances (n,) that no accepted point within boxes (n, d) can beat; infinity if none is."""
@@ -189,14 +179,9 @@ class _Search:
         ranked = [largest, *(rng.permutation(largest) for _ in range(_SETS - 1))]
         sets = np.array([self._greedy(rows, ranking, size, self.forced) for ranking in ranked])
         if (sets.sum(axis=1) > size).all():
-            low = self.forced.astype(float)
-            smallest = milp(
-                np.ones(len(low)),
-                constraints=LinearConstraint(rows.astype(float), lb=1.0),
-                integrality=np.ones(len(low)),
-                bounds=Bounds(low, np.maximum(low, self.free)),
-            )
-            sets = self._greedy(rows, largest, size, smallest.x > 0.5)[None]
+            smallest = smallest_hitting_set(rows, self.forced, ~self.free)
+            assert smallest is not None  # every row has a free feature
+            sets = self._greedy(rows, largest, size, smallest)[None]
         return np.unique(sets[sets.sum(axis=1) <= size], axis=0)
 
     def _greedy(self, rows: Mask, ranking: Ints, size: int, start: Mask) -> Mask:

@@ -154,8 +154,7 @@ def what_if(why: Any, shown: list[Shown] | None = None) -> str:
     if len(changes) > NAMED:
         rest = len(changes) - NAMED
         changes = [*changes[:NAMED], f"{rest} other feature{'s' if rest > 1 else ''} changed by less"]
-    listed = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
-    return f"it would be accepted as {why.label} if {listed}"
+    return f"it would be accepted as {why.label} if {listed(changes)}"
 
 
 def proof(why: Any) -> str:
@@ -167,6 +166,63 @@ def proof(why: Any) -> str:
     if why.fewest is not None and 1 < why.fewest == len(why.changed):
         text += ", and none of fewer features at all"
     return text if why.firm else f"{text}, and it lies on the boundary itself, where noise may undo it"
+
+
+def both_halves(reason: Any) -> str:
+    """Say what keeps a sample rejected, what would be enough, and below which size no change is."""
+    batch, why = reason.batch, reason.why
+    within = " within the observed ranges" if batch.required.observed else " within the bounds"
+    bounded = np.isfinite(batch.required.lower).any() or np.isfinite(batch.required.upper).any()
+    within = within if bounded else ""
+    names, number_of = reason.features, len(reason.indices)
+    kept = listed(names)
+    if number_of == 0:
+        text = f"rejected whatever its values are{within}"
+    elif number_of == len(batch.feature_names):
+        text = "only all features together keep it rejected"
+    else:
+        keep = "keep" if number_of > 1 else "keeps"
+        text = f"{kept} alone {keep} it rejected, whatever the other features are{within}"
+    if not reason.proven:
+        text += " (not refuted: no accepted input was found, which is no proof that there is none)"
+    elif 1 < number_of == reason.fewest < len(batch.feature_names):
+        text += ", and no fewer features do"
+    elif number_of > reason.fewest > 1:
+        text += f", and no set of fewer than {reason.fewest} does"
+    if reason.not_refuted is not None:
+        text += f" ({listed(reason.not_refuted) or 'nothing at all'} may suffice: not refuted)"
+    if why is None:
+        return text
+    changes = [f"{why.feature_names[k]} to {after}" for k, _, after in before_and_after(why)]
+    text += f"; changing {listed(changes)} is enough"
+    if why.lower_bound <= 0:
+        return text
+    below = rounded(why.lower_bound, FEWEST - 1 - floor(log10(why.lower_bound)), ROUND_FLOOR)
+    return text + f"; no change of a total size below {number(below)} is"
+
+
+def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    """Return a range in which a sample stays rejected, rounded inwards; ends where nothing is in brackets.
+
+    >>> range_text(0.7666666, 12.0, False, True), range_text(-np.inf, 1.23456789, True, False)
+    ('0.77 to [12]', '[−∞] to 1.234')
+    """
+    size = high - low if isfinite(high - low) else max(abs(v) for v in (low, high, 1.0) if isfinite(v))
+    decimals = FEWEST - floor(log10(size)) if size > 0 else ALL
+    texts = []
+    for value, is_open, how in ((low, low_open, ROUND_CEILING), (high, high_open, ROUND_FLOOR)):
+        text = number(rounded(value, decimals, how)) if isfinite(value) else "−∞" if value < 0 else "∞"
+        texts.append(f"[{text}]" if is_open else text)
+    return " to ".join(texts)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join words: a, b and c.
+
+    >>> listed([]), listed(["a"]), listed(["a", "b", "c"])
+    ('', 'a', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def summary(result: Any) -> str:

@@ -151,3 +151,58 @@ def grid_distance(option: Any, theta: float, x: np.ndarray, half_width: float, s
     moves = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
     accepted = option.accepts(x + moves, theta)
     return float(np.abs(moves[accepted]).sum(axis=1).min()) if accepted.any() else np.inf
+
+
+def reaches(
+    kind: str, P: np.ndarray, scale: np.ndarray, level: float, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """Return whether boxes (n, d) hold an accepted point, for two prototypes and a diagonal metric.
+
+    A ball, (d- - d+) / (d- + d+) >= level > 0, or a half-space, d- - d+ >= 2 level D, around each of the two:
+    the point of a box that is nearest to a centre, or farthest along a normal, is in closed form.
+    """
+    P, lower, upper = P * scale, lower * scale, upper * scale
+    found = np.zeros(len(lower), dtype=bool)
+    for own, other in (P, P[::-1]):
+        if kind == "half-space":
+            normal = 2 * (own - other)
+            best = np.maximum(normal * lower, normal * upper).sum(axis=1)
+            found |= best + other @ other - own @ own >= 2 * level * ((own - other) ** 2).sum()
+        else:
+            centre = ((1 + level) * own - (1 - level) * other) / (2 * level)
+            squared = centre @ centre - ((1 + level) * own @ own - (1 - level) * other @ other) / (2 * level)
+            nearest = np.clip(centre, lower, upper)
+            found |= ((nearest - centre) ** 2).sum(axis=1) <= squared
+    return found
+
+
+def decision_reaches(P: np.ndarray, labels: np.ndarray, theta: float, lower: Any, upper: Any) -> bool:
+    """Return whether a box holds a point of {r_Dist >= theta} in the Euclidean metric, by one LP per pair."""
+    for p, q in ((p, q) for p in range(len(P)) for q in range(len(P)) if labels[p] != labels[q]):
+        # d(x, a) <= d(x, b) is 2 (b - a)'x <= b'b - a'a
+        nearer = [(p, a) for a in range(len(P)) if labels[a] == labels[p] and a != p]
+        nearer += [(q, a) for a in range(len(P)) if labels[a] != labels[p] and a != q]
+        A = [2 * (P[b] - P[a]) for a, b in nearer] + [2 * (P[q] - P[p])]
+        b = [P[b] @ P[b] - P[a] @ P[a] for a, b in nearer]
+        b.append(P[q] @ P[q] - P[p] @ P[p] - 2 * theta * ((P[p] - P[q]) ** 2).sum())
+        result = linprog(np.zeros(len(lower)), A_ub=A, b_ub=b, bounds=list(zip(lower, upper, strict=True)))
+        if result.status == 0:
+            return True
+    return False
+
+
+def minimal_sets(sets: set[frozenset[int]]) -> set[frozenset[int]]:
+    """Return the sets that have no other one in them."""
+    return {one for one in sets if not any(other < one for other in sets)}
+
+
+def minimal_hitting_sets(sets: set[frozenset[int]], d: int) -> set[frozenset[int]]:
+    """Return the minimal sets of numbers below d that meet all given ones, by looking at all 2^d."""
+    masks = [sum(1 << k for k in one) for one in sets]
+    everything = np.arange(1 << d)
+    hits = np.all([(everything & mask) > 0 for mask in masks], axis=0) if masks else everything >= 0
+    smaller = hits.copy()
+    for k in range(d):  # one that still hits without k is not minimal
+        has = (everything >> k) & 1 == 1
+        smaller[has] &= ~hits[everything[has] ^ (1 << k)]
+    return {frozenset(k for k in range(d) if mask >> k & 1) for mask in everything[smaller].tolist()}

@@ -31,8 +31,8 @@ ORDER = [
         "thresholds",
         "requirements",
     ),
-    *("wording", "chart", "cause", "explanation", "grid", "counterfactual"),
-    *("sparsest", "robust", "plausible", "variants", "fitting", "storage", "classifier", "stream"),
+    *("wording", "chart", "cause", "holding", "explanation", "grid", "counterfactual"),
+    *("sparsest", "robust", "plausible", "variants", "reasons", "fitting", "storage", "classifier", "stream"),
 ]
 
 

@@ -1,0 +1,309 @@
+"""What holds a reject in place: the features whose values alone force it, whatever the rest is.
+
+A set S of features is a *sufficient reason* if no input that agrees with the sample on S, and lies in the
+box D of inputs that may occur, is accepted. So S suffices if and only if it meets the changed features of
+every counterfactual in D, and a smallest reason is a smallest set that hits all of these supports. As many of
+them are collected as it takes: the smallest set that hits those known so far (HiGHS) either suffices, or it
+is refuted by a counterfactual that changes none of its features, whose support is one more to hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvqrej import wording
+
+Mask = NDArray[np.bool_]
+
+#: As many sets of features are asked about, beyond those that the fast minimal reason takes.
+EFFORT = 300
+#: After so many sets that are neither refuted nor proven the search ends.
+_DOUBTS = 8
+#: Up to so many pairs of features are asked about at once, unless each is a search that takes long.
+_PAIRS = 500
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reason:
+    """Features whose values alone keep a sample rejected, and what would have it accepted: both halves.
+
+    Attributes
+    ----------
+    indices : list of int
+        Whatever the features but these are within the bounds, the sample stays rejected; none of these can
+        be left out.
+    proven : bool
+        Whether that is proven. Otherwise it is not refuted: no accepted input was found, which is no proof.
+    fewest : int
+        No set of fewer features suffices, proven: it is a smallest one if it has as many.
+    supports : list of lists of str
+        Features with which counterfactuals exist, each set minimal as far as is known. A reason has to meet
+        them all, which is why there is none of less than `fewest` features.
+    not_refuted : list of str or None
+        Fewer features that might suffice: neither an accepted input was found nor a proof that there is none.
+    others : list of Reason
+        Further reasons, the smallest first, if they were asked for.
+    complete : bool
+        Whether there are no other minimal reasons.
+    batch, row
+        The `Explanations` and the row of the sample.
+    """
+
+    indices: list[int]
+    proven: bool
+    fewest: int
+    supports: list[list[str]]
+    not_refuted: list[str] | None
+    others: list[Reason]
+    complete: bool
+    batch: Any
+    row: int
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that suffice."""
+        return [self.batch.feature_names[k] for k in self.indices]
+
+    @property
+    def smallest(self) -> bool:
+        """Whether it is proven that the features suffice, and that no fewer do."""
+        return self.proven and len(self.indices) == self.fewest
+
+    @property
+    def why(self) -> Any:
+        """The other half, the nearest counterfactual; None if there is none."""
+        return self.batch[self.row] if self.batch.found[self.row] else None
+
+    def to_frame(self) -> Any:
+        """Return both halves: one row per feature that keeps the sample rejected or would have to change.
+
+        Columns: feature, value, keeps (whether it is part of the reason), low and high (the range in which
+        the sample stays rejected with all else unchanged), after (its value in the counterfactual).
+        """
+        table = self.batch.ranges(self.row)
+        after = self.batch.counterfactuals[self.row] if self.why else self.batch.samples[self.row]
+        table = table.assign(keeps=table.index.isin(self.indices), after=after)
+        shown = table["keeps"] | (table["after"] != table["value"])
+        return table.loc[shown, ["feature", "value", "keeps", "low", "high", "after"]].reset_index(drop=True)
+
+    def __str__(self) -> str:
+        return wording.both_halves(self)
+
+    def __repr__(self) -> str:
+        return f"<Reason: {self}>"
+
+
+def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
+    """Return a smallest sufficient reason of a row of `Explanations`, with up to k - 1 further ones."""
+    names = batch.feature_names
+    search = _Search(
+        partial(_asked, batch, row), len(names), effort, _PAIRS if batch.accepted.gap == 0 else 0
+    )
+    if search.accepted:
+        raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
+    found = [search.first()]
+    while len(found) < k and (mask := search.further([reason for reason, _ in found])) is not None:
+        found.append((mask, True))
+    fewest = search.least()
+
+    def named(mask: Mask) -> list[str]:
+        return [names[i] for i in np.flatnonzero(mask)]
+
+    doubtful = min(search.doubtful, key=np.sum, default=np.ones(len(names), dtype=bool))
+    reasons = [
+        Reason(
+            indices=np.flatnonzero(mask).tolist(),
+            proven=proven,
+            fewest=fewest,
+            supports=[named(support) for support in search.supports],
+            not_refuted=named(doubtful) if doubtful.sum() < mask.sum() else None,
+            others=[],
+            complete=search.exhausted and not search.doubtful,
+            batch=batch,
+            row=row,
+        )
+        for mask, proven in found
+    ]
+    return replace(reasons[0], others=reasons[1:])
+
+
+def _asked(batch: Any, row: int, kept: Mask) -> tuple[Mask, Mask, Mask]:
+    """Return whether sets of kept features (n, d) are refuted, whether they suffice, and what refutes them.
+
+    A set that is neither is not refuted, which is no proof. All features together suffice, as the sample is
+    rejected.
+    """
+    answers = batch.completions(row, ~kept, np.zeros(len(kept), dtype=np.int64))
+    refuted = np.asarray(answers.found)
+    proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
+    return refuted, proven, refuted[:, None] & (answers.counterfactuals != batch.samples[row])
+
+
+class _Search:
+    """Supports of counterfactuals that are known so far, and sets that are neither refuted nor proven."""
+
+    def __init__(
+        self, ask: Callable[[Mask], tuple[Mask, Mask, Mask]], d: int, effort: int, pairs: int
+    ) -> None:
+        self._ask, self.d, self.effort = ask, d, effort
+        self.doubtful: list[Mask] = []
+        self.exhausted = False
+        alone = np.eye(d, dtype=bool)
+        refuted, _, _ = ask(np.vstack([np.ones(d, dtype=bool), ~alone]))
+        self.accepted = bool(refuted[0])
+        self.supports = list(alone[refuted[1:]])
+        self.needed = refuted[1:]  # what can do it alone is part of every reason
+        self.small = 2  # supports of fewer features are all known
+        two = np.array(list(combinations(np.flatnonzero(~self.needed), 2)), dtype=np.intp).reshape(-1, 2)
+        if 0 < len(two) <= pairs:
+            able: Mask = np.asarray(alone[two].any(axis=1))
+            self.supports += list(able[ask(~able)[0]])
+            self.small = 3
+
+    def asked(self, kept: Mask) -> tuple[Mask, Mask, Mask]:
+        """Ask whether sets (n, d) suffice; see `_asked`."""
+        self.effort -= len(kept)
+        return self._ask(kept)
+
+    def least(self) -> int:
+        """Return how many features a reason has at least."""
+        smallest = smallest_hitting_set(np.array(self.supports).reshape(-1, self.d))
+        assert smallest is not None  # all features together hit everything
+        return int(smallest.sum())
+
+    def first(self) -> tuple[Mask, bool]:
+        """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""
+        effort, best = self.effort, np.ones(self.d, dtype=bool)
+        start, proven = self._grown(self._hitting())
+        best = self._minimal(start if proven else best)
+        unproven = [] if proven else [start]
+        self.effort = effort
+        while (chosen := self._hitting()).sum() < best.sum() and self._goes_on():
+            end, proven = self._grown(chosen)
+            if proven:
+                best = min(best, self._minimal(end), key=np.sum)
+            elif (end == chosen).all():
+                self.doubtful.append(chosen)
+        self.doubtful = self.doubtful or unproven
+        if best.all() and self.doubtful:  # all features together are no reason
+            return min(self.doubtful, key=np.sum), False
+        return best, True
+
+    def further(self, known: list[Mask]) -> Mask | None:
+        """Return a smallest reason without a known one in it; None if there is none or the effort ends."""
+        while self._goes_on():
+            chosen = self._hitting(known)
+            if not any(chosen):
+                self.exhausted = True
+                break
+            end, proven = self._grown(chosen)
+            if proven and (end == chosen).all():
+                return chosen
+            if not proven and (end == chosen).all():
+                self.doubtful.append(chosen)
+        return None
+
+    def _goes_on(self) -> bool:
+        return self.effort > 0 and len(self.doubtful) < _DOUBTS
+
+    def _hitting(self, known: Sequence[Mask] = ()) -> Mask:
+        """Return a smallest set that meets all supports, is part of no doubtful set and has no known one.
+
+        It is empty if there is none.
+        """
+        rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
+        chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
+        return np.zeros(self.d, dtype=bool) if chosen is None else chosen
+
+    def _grown(self, chosen: Mask) -> tuple[Mask, bool]:
+        """Add the support of what refutes a set, until nothing does; return it and whether that is proven."""
+        while True:
+            refuted, proven, changed = self.asked(chosen[None])
+            if not refuted[0]:
+                return chosen, bool(proven[0])
+            chosen = chosen | self._shrunk(changed[0])
+
+    def _shrunk(self, support: Mask) -> Mask:
+        """Leave out features of a support as long as the rest can do it; note and return it."""
+        while support.sum() > self.small:
+            fewer = support & ~np.eye(self.d, dtype=bool)[support]
+            refuted, _, changed = self.asked(~fewer)
+            if not refuted.any():
+                break
+            support = changed[refuted][changed[refuted].sum(axis=1).argmin()]
+        if not any((support == known).all() for known in self.supports):
+            self.supports.append(support)
+        return support
+
+    def _minimal(self, kept: Mask) -> Mask:
+        """Leave out features of a reason, one at a time, as long as the rest is proven to suffice."""
+        often = np.sum(self.supports, axis=0) if self.supports else np.zeros(self.d)
+        for k in np.argsort(often, kind="stable"):
+            fewer = kept & (np.arange(self.d) != k)
+            hits = all((support & fewer).any() for support in self.supports)
+            if not kept[k] or not hits:
+                continue
+            (refuted,), (proven,), (changed,) = self.asked(fewer[None])
+            if refuted:
+                self._shrunk(changed)
+            kept = fewer if proven else kept
+        return kept
+
+
+def smallest_hitting_set(
+    rows: Mask, inside: Mask | None = None, outside: Mask | None = None, never: Sequence[Mask] = ()
+) -> Mask | None:
+    """Return a smallest set (d,) that meets every row (n, d), by HiGHS; None if there is none.
+
+    It has all of `inside`, nothing of `outside`, and not all of any set of `never`.
+
+    >>> rows = np.array([[True, True, False], [False, True, True]])
+    >>> smallest_hitting_set(rows).tolist(), smallest_hitting_set(rows, never=[rows[0] & rows[1]]).tolist()
+    ([False, True, False], [True, False, True])
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    d = rows.shape[1]
+    low = np.zeros(d) if inside is None else inside.astype(float)
+    high = np.ones(d) if outside is None else np.maximum(low, ~outside)
+    constraints = [LinearConstraint(rows.astype(float), lb=1.0)] if len(rows) else []
+    if len(never):
+        constraints.append(LinearConstraint(np.array(never, dtype=float), ub=np.sum(never, axis=1) - 1.0))
+    result = milp(np.ones(d), constraints=constraints, integrality=np.ones(d), bounds=Bounds(low, high))
+    return None if result.x is None else result.x > 0.5
+
+
+def ranges(batch: Any, row: int) -> Any:
+    """Return how far each feature may move alone with nothing gained, as a data frame; see `Explanation`."""
+    import pandas as pd
+
+    x, d = batch.samples[row], len(batch.feature_names)
+    alone = np.repeat(np.eye(d, dtype=bool), 2, axis=0)
+    ways = np.tile([-1, 1], d)
+    answers = batch.completions(row, alone, ways)
+    if batch.completions(row, alone[:1] & False, ways[:1]).found[0]:
+        raise ValueError(f"X must be rejected to have ranges of rejection; sample {row} is accepted")
+    lower, upper = batch.required.widened(x)
+    never = ~answers.found & np.isinf(answers.lower_bounds)
+    reach = x.repeat(2) + ways * answers.lower_bounds / batch.required.weights.repeat(2)
+    ends = np.where(never, np.stack([lower, upper], axis=1).ravel(), reach)
+    labels = [label if found else None for label, found in zip(answers.labels, answers.found, strict=True)]
+    return pd.DataFrame(
+        {
+            "feature": batch.feature_names,
+            "value": x,
+            "low": ends[::2],
+            "high": ends[1::2],
+            "low_open": never[::2],
+            "high_open": never[1::2],
+            "low_class": pd.Series(labels[::2], dtype=object),
+            "high_class": pd.Series(labels[1::2], dtype=object),
+        }
+    )
