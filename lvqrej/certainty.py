@@ -176,9 +176,10 @@ class PrototypeCertainty(Certainty):
         return self.model.predict(X)
 
     def verdicts(self, X: ArrayLike, thresholds: Floats | None = None) -> Verdicts:
-        """Return r(x), less the threshold of p+ if there are such, the classes of p+ and p-, the distances."""
+        """Return r(x), less the threshold of p+ if given, the classes of p+ and p-, and the distances."""
         plus, minus, d_plus, d_minus = nearest = self._nearest_two(X)
-        group, asked = self.model.class_index, np.zeros(len(plus)) if thresholds is None else thresholds[plus]
+        group = self.model.class_index
+        asked = np.zeros(len(plus)) if thresholds is None else thresholds[plus]
         distances = np.sqrt(d_plus), np.sqrt(d_minus)
         return Verdicts(self._of(*nearest) - asked, group[plus], group[minus], *distances, asked)
 
@@ -326,9 +327,10 @@ class DecisionDistance(PrototypeCertainty):
     def local_cells(self, thresholds: Floats) -> Cells:
         """Return one cell per ordered pair (p+, p-) of prototypes of different classes, all half-spaces.
 
-        p+ is nearest in its class, p- nearest among the other classes, and d- - d+ >= 2 theta D(p+, p-), theta
-        that of p+. The union is {r >= theta}, closed (r jumps where p+ or p- changes). Pairs that coincide have no cell; of
-        prototypes of one class that coincide only the first has; theta <= 0 accepts everything.
+        p+ is nearest in its class, p- nearest among the other classes, and d- - d+ >= 2 theta D(p+, p-),
+        with the threshold of p+. The union is {r >= theta}, closed (r jumps where p+ or p- changes). Pairs
+        that coincide have no cell; of prototypes of one class that coincide only the first has;
+        theta <= 0 accepts everything.
 
         >>> option = DecisionDistance(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
         >>> option.cells(0.25)[0].half_spaces[0].excess(np.array([[0.25, 7.0], [1.0, 7.0]]))
