@@ -28,11 +28,20 @@ ORDER = [
         "budget_search",
         "probable_set",
         "probabilistic",
-        "thresholds",
         "requirements",
     ),
-    *("wording", "chart", "cause", "explanation", "grid", "counterfactual"),
-    *("sparsest", "robust", "plausible", "variants", "fitting", "storage", "classifier", "stream"),
+    *("wording", "chart", "thresholds", "guarantees", "cause", "explanation", "grid", "counterfactual"),
+    *(
+        "sparsest",
+        "robust",
+        "plausible",
+        "variants",
+        "fitting",
+        "storage",
+        "classifier",
+        "comparison",
+        "stream",
+    ),
 ]
 
 
