@@ -162,7 +162,7 @@ def comparison_chart(table: Any) -> Any:
     names = ["\n".join(map(str, row)) for row in table.index]
     titles = {"rejected": "rejected", "risk": "errors among accepted", "augrc": "AUGRC"}
     with plt.rc_context(_STYLE):
-        size = (11, 1.6 + 0.35 * len(names) * table.index.nlevels)
+        size = (10, 1.6 + 0.35 * len(names) * table.index.nlevels)
         figure, axes = plt.subplots(1, len(titles), figsize=size, sharey=True)
         plt.close(figure)
         place = np.arange(len(names))
