@@ -148,7 +148,9 @@ def curve_chart(curve: Any, kind: str = "risk-coverage") -> Any:
         )
         ax.step(x, y, where="pre" if risky else "post", color=_BLUE, label="held-out samples")
         words = ("share of accepted samples", "errors among the accepted")
-        ax.set(xlim=(0, 1), xlabel=words[0] if risky else "share of rejected samples")
+        most = min(1.0, 2 * float(1 - low[0])) or 1.0  # few accepted samples tell nothing, and need no room
+        ax.set(xlim=(0, 1), ylim=(-most / 30, most) if risky else (1 - most, 1 + most / 30))
+        ax.set_xlabel(words[0] if risky else "share of rejected samples")
         ax.set_ylabel(words[1] if risky else "accuracy of the accepted")
         ax.legend(frameon=False)
     return figure
@@ -172,6 +174,7 @@ def comparison_chart(table: Any) -> Any:
             ax.errorbar(value, place, xerr=np.maximum(ends, 0), fmt="o", color=_BLUE, capsize=4)
             ax.set(xlabel=title)
             ax.set_xlim(left=0)
+            ax.locator_params(axis="x", nbins=3)
         axes[0].set_yticks(place, names, fontsize=11)
         axes[0].invert_yaxis()
     return figure
