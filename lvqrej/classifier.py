@@ -79,9 +79,9 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     threshold : float, "knee", ("reject_rate", r), ("accuracy", a), ("costs", error, reject), \
             ("risk", r, confidence) or ("conformal", share)
         A number is used as it is. Otherwise it is read off the accuracy-reject curve: its knee (5 % rejects,
-        with a warning, if there is none); the most rejects up to a rate; the fewest rejects that reach an
-        accuracy with 95 % confidence (if none does, with a warning, the most accurate threshold that is
-        supported); the least cost (Chow). The last two are promises, kept on held-out samples
+        with a warning, if there is none); the most rejects up to a rate; the fewest rejects with an accuracy
+        by a 95 % bound of that threshold alone (if none has it, with a warning, the most accurate threshold
+        that is supported); the least cost (Chow). The last two are promises, kept on held-out samples
         (`calibration`): with this confidence at most a share r of what is accepted is wrong
         (`lvqrej.guarantees.at_risk`; if none can be told to, a warning says what can); or a new sample is
         accepted and wrong with at most this probability (`AccuracyRejectCurve.at_conformal`).
@@ -195,11 +195,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         held_out, needed = None, needs_held_out(rule, self.local)
         if needed:
             X, y, samples, labels, held_out = self._held_out(X, y, samples, labels, calibration, groups)
-        given = [
-            name for name, wanted in (("calibration", calibration), ("groups", groups)) if wanted is not None
-        ]
-        if given and not (needed and (groups is None or rule[0] == "risk")):
-            raise ValueError(f"{given[-1]} cannot be given with the threshold {describe(self.threshold)}")
+        if groups is not None and not (needed and rule[0] == "risk"):
+            raise ValueError(f"groups cannot be given with the threshold {describe(self.threshold)}")
+        if calibration is not None and not needed:
+            raise ValueError(f"calibration cannot be given with the threshold {describe(self.threshold)}")
         folds = rule[0] == "risk" and not self.local if needed else not isinstance(rule, float)
         fitting = fitting.for_counts(np.unique(labels, return_counts=True)[1], chooses=folds)
         self.estimator_ = fitting.trained(X, y)

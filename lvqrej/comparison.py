@@ -20,8 +20,6 @@ from lvqrej.fitting import OPTIONS, ThresholdWarning
 from lvqrej.thresholds import accuracy_reject_curve, interval
 from lvqrej.validation import check_number, describe
 
-_LEVELS = ("model", "option", "rule")
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -107,11 +105,8 @@ def compare_options(
             right[test] = found == labels[test]
             values = np.asarray(fitted.certainty(part))
             rank[test] = np.searchsorted(np.sort(values), values, side="right") / len(test)
-        curve, accepted, errors = (
-            accuracy_reject_curve(rank, right),
-            n - rejected.sum(),
-            (~rejected & ~right).sum(),
-        )
+        curve = accuracy_reject_curve(rank, right)
+        accepted, errors = n - rejected.sum(), (~rejected & ~right).sum()
         augrc = curve.score_intervals(draws=200, seed=seed).loc["AUGRC"]
         rows[name, _said(option), _said(rule)] = {
             "rejected": rejected.mean(),
@@ -123,7 +118,8 @@ def compare_options(
             "area": curve.area,
             "reached": reached,
         }
-    return Comparison(pd.DataFrame(rows.values(), pd.MultiIndex.from_tuples(rows, names=_LEVELS)))
+    index = pd.MultiIndex.from_tuples(rows, names=["model", "option", "rule"])
+    return Comparison(pd.DataFrame(rows.values(), index))
 
 
 def _ends(name: str, ends: tuple[Any, Any]) -> dict[str, float]:
@@ -131,9 +127,5 @@ def _ends(name: str, ends: tuple[Any, Any]) -> dict[str, float]:
 
 
 def _said(choice: Any) -> str:
-    """Return a rule or an option in words.
-
-    >>> _said(("risk", 0.05, 0.95)), _said("knee")
-    ('risk 0.05 0.95', 'knee')
-    """
+    """Return a rule or an option in words, such as "risk 0.05 0.95"."""
     return " ".join(map(str, choice)) if isinstance(choice, (tuple, list)) else str(choice)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, interval, least_share
+from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, check_correct, interval, least_share
 from lvqrej.validation import Floats, check_number, check_vector, describe
 
 #: So many candidates, at equal steps of the share that is accepted.
@@ -65,7 +65,9 @@ def at_risk(
     risk = check_number(risk, "risk", low=0, high=1, low_open=True)
     level = 1 - check_number(confidence, "confidence", low=0, high=0.9999, low_open=True)
     r = check_vector(certainty, None, "certainty")
-    wrong = 1 - check_vector(correct, len(r), "correct")
+    wrong = ~check_correct(correct, len(r))
+    if (nearest is None) != (curve.thresholds.ndim == 1):
+        raise ValueError("nearest must be given if the curve has a threshold per prototype, and only then")
     group = np.zeros(len(r)) if groups is None else np.asarray(groups)
     if group.shape != r.shape:
         raise ValueError(f"groups must have shape ({len(r)},); found {describe(groups)}")
@@ -73,7 +75,7 @@ def at_risk(
     asked = curve.thresholds[rows]
     accepted = r >= (asked[:, None] if nearest is None else asked[:, np.asarray(nearest)])
     members = (np.unique(group)[:, None] == group).astype(float)  # (g, n)
-    n, k = accepted @ members.T, (accepted * wrong) @ members.T  # (c, g)
+    n, k = accepted @ members.T, (accepted & wrong) @ members.T  # (c, g)
     # Start where the curve and the sizes of the groups, nothing else, let the smallest bound be expected.
     left = curve.n_samples - curve.n_rejected[rows]
     share = (curve.n_errors[rows] + 0.5) / (left + 1)

@@ -187,8 +187,9 @@ class AccuracyRejectCurve:
     def at_accuracy(self, accuracy: float) -> OperatingPoint:
         """Return the point that rejects the fewest samples with a supported accuracy of at least `accuracy`.
 
-        Supported means with 95 % confidence (`accuracy_bounds`). If there is none this is the point with the
-        largest supported accuracy, with `found` False.
+        Supported means by the bound of this threshold alone (`accuracy_bounds`): no promise, since all
+        thresholds are looked at: for one take `lvqrej.guarantees.at_risk`. If there is none this is the point
+        with the largest supported accuracy, with `found` False.
         """
         least, bounds = check_number(accuracy, "accuracy", low=0, high=1), self.accuracy_bounds
         enough = bounds >= least
@@ -326,7 +327,7 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     (0.2, 0.75, False)
     """
     r = check_vector(certainty, None, "certainty")
-    right = _check_correct(correct, len(r))
+    right = check_correct(correct, len(r))
     values, value_index, counts = np.unique(r, return_inverse=True, return_counts=True)
     errors = np.bincount(value_index, weights=~right, minlength=len(values)).astype(np.int64)
     n_rejected = np.concatenate(([0], np.cumsum(counts)))
@@ -368,7 +369,7 @@ def local_curve(certainty: ArrayLike, correct: ArrayLike, nearest: ArrayLike, m:
     owner = check_vector(nearest, len(r), "nearest")
     if not np.isin(owner, np.arange(m)).all():
         raise ValueError(f"nearest must hold indices of {m} prototypes; found {describe(nearest)}")
-    n, right = len(r), np.asarray(correct).astype(bool)
+    n, right = len(r), check_correct(correct, len(r))
     # One error less counts more than any order; the sum of ranks decides between equal choices.
     worth = np.where(right, 0, n * (n + 1)) - 1 - np.searchsorted(np.unique(r), r)
     best, picks = np.array([0]), []
@@ -438,7 +439,8 @@ def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp
     return np.array(hull, dtype=np.intp)
 
 
-def _check_correct(correct: Any, n: int) -> NDArray[np.bool_]:
+def check_correct(correct: Any, n: int) -> NDArray[np.bool_]:
+    """Return whether each of n labels is right, of shape (n,), or raise a ValueError."""
     if dimensions(correct) != 1 or len(correct) != n:
         raise ValueError(f"correct must have one entry per certainty ({n}); found {describe(correct)}")
     right = np.asarray(correct)

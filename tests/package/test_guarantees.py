@@ -112,6 +112,17 @@ def test_what_is_not_reached_is_told_with_what_would_be():
     assert not hopeless.found
 
 
+def test_a_curve_of_local_thresholds_needs_the_nearest_prototypes():
+    r, right, nearest = [0.1, 0.9], [False, True], [0, 1]
+    local = local_curve(r, right, nearest, 2)
+    assert at_risk(local, r, right, 0.9, nearest=nearest).threshold.shape == (2,)
+    for curve, owner in ((local, None), (accuracy_reject_curve(r, right), nearest)):
+        with pytest.raises(ValueError, match="nearest must be given if the curve has a threshold per"):
+            at_risk(curve, r, right, nearest=owner)
+    with pytest.raises(ValueError, match="correct must hold booleans"):
+        at_risk(local, r, [0.5, 1], nearest=nearest)
+
+
 # --- conformal ---
 
 
