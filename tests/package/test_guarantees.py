@@ -294,6 +294,10 @@ def test_a_risk_is_tested_on_a_part_that_the_model_has_not_seen(blobs):
     assert binom.cdf((accepted & ~right).sum(), accepted.sum(), 0.1) <= 0.1
     assert given.operating_point_.reject_rate == pytest.approx(1 - accepted.mean())
     assert given.curve_.n_samples == 250
+    # candidates are fixed by the training part alone
+    fixed = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.1), cv=3).fit(X[:350], y[:350]).curve_
+    assert given.threshold_ in fixed.thresholds
+    assert given.threshold_ not in given.curve_.thresholds
     np.testing.assert_array_equal(given.observed_.lower, X[:350].min(axis=0))
     np.testing.assert_array_equal(held.observed_.lower, rest.observed_.lower)
 
@@ -346,13 +350,18 @@ def test_a_classifier_with_local_thresholds(option, tmp_path):
     assert str(loaded.explain(rejected.iloc[0])) == str(classifier.explain(rejected.iloc[0]))
 
 
-def test_local_thresholds_can_keep_a_promise(blobs):
+def test_local_thresholds_are_chosen_on_one_half_and_tested_on_the_other(blobs):
     X, y = blobs
-    classifier = RejectOptionClassifier(GLVQ(), threshold=("risk", 0.15, 0.9), local=True, calibration=0.6)
-    point = classifier.fit(X, y).operating_point_
+    classifier = RejectOptionClassifier(GLVQ(), threshold=("risk", 0.15, 0.9), local=True)
+    point = classifier.fit(X[:240], y[:240], calibration=(X[240:], y[240:])).operating_point_
     assert point.found
-    assert classifier.curve_.n_samples == 180  # one half chooses, the other is tested
     assert point.threshold.shape == (3,)
+    assert classifier.curve_.n_samples == 180
+    chosen, tested = np.array_split(np.random.default_rng(0).permutation(360), 2)
+    rejected = [classifier.rejects(X[240:][part]).mean() for part in (chosen, tested)]
+    assert rejected[1] == pytest.approx(point.reject_rate)
+    assert np.isclose(rejected[0], classifier.curve_.reject_rates).any()
+    assert rejected[0] != rejected[1]
 
 
 WRONG = [
