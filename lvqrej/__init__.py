@@ -12,6 +12,7 @@ from lvqrej.thresholds import accuracy_reject_curve
 
 if TYPE_CHECKING:
     from lvqrej.classifier import RejectOptionClassifier
+    from lvqrej.comparison import compare_options
     from lvqrej.lvq import GLVQ, GMLVQ
     from lvqrej.probabilistic import ProbabilisticCertainty
 
@@ -19,7 +20,7 @@ __version__ = "0.2.0"
 __all__ = [
     "GLVQ", "GMLVQ", "DecisionDistance", "Explanation", "Explanations", "NoCounterfactualError",
     "ProbabilisticCertainty", "PrototypeModel", "RejectOptionClassifier", "RelativeSimilarity",
-    "accuracy_reject_curve", "explain", "explain_per_class", "mad_weights",
+    "accuracy_reject_curve", "compare_options", "explain", "explain_per_class", "mad_weights",
 ]  # fmt: skip
 
 #: Where the names live that need scikit-learn. It takes two seconds to load, and explaining a model that is
@@ -29,6 +30,7 @@ _LATER = {
     "GMLVQ": "lvq",
     "ProbabilisticCertainty": "probabilistic",
     "RejectOptionClassifier": "classifier",
+    "compare_options": "comparison",
 }
 
 

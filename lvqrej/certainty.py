@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Cells
 from lvqrej.prototypes import PrototypeModel, squared_distances
-from lvqrej.validation import LARGEST, Floats, check_choice, check_number, describe
+from lvqrej.validation import LARGEST, Floats, check_choice, check_number, check_vector, describe
 
 Indices = NDArray[np.intp]
 
@@ -23,6 +23,7 @@ class Verdicts(NamedTuple):
     `label` and `rival` are the two classes in question, by their indices: the class of an accepted sample and
     the one it is compared with. `distance` and `rival_distance` are the distances |L (x - p)| to the nearest
     prototypes of the two. A certainty that rests on no prototypes has the rival -1 and infinite distances.
+    `asked` is what the nearest prototype asks for itself and `certainty` exceeds (`LocalThresholds`), else 0.
     """
 
     certainty: Floats
@@ -30,6 +31,7 @@ class Verdicts(NamedTuple):
     rival: Indices
     distance: Floats
     rival_distance: Floats
+    asked: Floats
 
 
 class Certainty(ABC):
@@ -69,7 +71,7 @@ class Certainty(ABC):
         labels = self.predict(X)
         label = (labels[:, None] == self.classes).argmax(axis=1)  # the classes may come in any order
         far = np.full(len(labels), np.inf)
-        return Verdicts(self.certainty(X), label, np.full(len(labels), -1), far, far)
+        return Verdicts(self.certainty(X), label, np.full(len(labels), -1), far, far, np.zeros(len(labels)))
 
     def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
         """Return the verdicts and whether each sample is accepted, if possible by one evaluation."""
@@ -81,6 +83,10 @@ class Certainty(ABC):
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return the prototype models it rests on: one for all classes under (), or one per pair (i, j)."""
         return {}
+
+    def nearest(self, X: ArrayLike) -> Indices:
+        """Return the prototype whose own threshold would count for each sample, of shape (n,)."""
+        raise ValueError(f"local thresholds need one nearest prototype; found {describe(self)}")
 
     @property
     def unrestricted(self) -> Certainty:
@@ -101,8 +107,8 @@ def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float],
     return kept
 
 
-class Restricted(Certainty):
-    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`."""
+class Wrapped(Certainty):
+    """A certainty made of another one: what a subclass does not change is the other's."""
 
     def __init__(self, option: Certainty) -> None:
         check_option(option)
@@ -111,19 +117,6 @@ class Restricted(Certainty):
         self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity
         self.classes, self.n_features = option.classes, option.n_features
         self.feature_names = option.feature_names
-
-    @property
-    def unrestricted(self) -> Certainty:
-        """The certainty without the restriction."""
-        return self.option
-
-    @abstractmethod
-    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
-        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
-
-    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
-        """Return whether each sample is accepted, of shape (n,)."""
-        return self.judged(X, check_theta(theta))[1]
 
     def certainty(self, X: ArrayLike) -> Floats:
         """Return that of the certainty itself, of shape (n,)."""
@@ -146,6 +139,23 @@ class Restricted(Certainty):
         return self.option.models()
 
 
+class Restricted(Wrapped):
+    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`."""
+
+    @property
+    def unrestricted(self) -> Certainty:
+        """The certainty without the restriction."""
+        return self.option
+
+    @abstractmethod
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
+
+    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
+        """Return whether each sample is accepted, of shape (n,)."""
+        return self.judged(X, check_theta(theta))[1]
+
+
 class PrototypeCertainty(Certainty):
     """A certainty read off the nearest prototype p+ and the nearest one of another class, p-."""
 
@@ -165,15 +175,30 @@ class PrototypeCertainty(Certainty):
         """Return the label of the nearest prototype, of shape (n,)."""
         return self.model.predict(X)
 
-    def verdicts(self, X: ArrayLike) -> Verdicts:
-        """Return r(x), the classes of p+ and p-, and the distances to them."""
+    def verdicts(self, X: ArrayLike, thresholds: Floats | None = None) -> Verdicts:
+        """Return r(x), less the threshold of p+ if given, the classes of p+ and p-, and the distances."""
         plus, minus, d_plus, d_minus = nearest = self._nearest_two(X)
         group = self.model.class_index
-        return Verdicts(self._of(*nearest), group[plus], group[minus], np.sqrt(d_plus), np.sqrt(d_minus))
+        asked = np.zeros(len(plus)) if thresholds is None else thresholds[plus]
+        distances = np.sqrt(d_plus), np.sqrt(d_minus)
+        return Verdicts(self._of(*nearest) - asked, group[plus], group[minus], *distances, asked)
 
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return the one model."""
         return {(): self.model}
+
+    def nearest(self, X: ArrayLike) -> Indices:
+        """Return the index of p+ for each sample, of shape (n,), the first on a tie."""
+        return self.model.distances(X).argmin(axis=1)
+
+    @keeps_latest
+    def cells(self, theta: float) -> Cells:
+        """Return the accepted set r(x) >= theta: `local_cells` with the same threshold everywhere."""
+        return self.local_cells(np.full(len(self.model.prototypes), theta))
+
+    @abstractmethod
+    def local_cells(self, thresholds: Floats) -> Cells:
+        """Return the set r(x) >= thresholds[j], p_j the nearest prototype, closed; of shape (m,)."""
 
     def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
         """Return r(x) = (d- - d+) / scale, and 0 where p+ and p- coincide, all of shape (n,)."""
@@ -238,31 +263,32 @@ class RelativeSimilarity(PrototypeCertainty):
     def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
         return total
 
-    @keeps_latest
-    def cells(self, theta: float) -> Cells:
+    def local_cells(self, thresholds: Floats) -> Cells:
         """Return one cell per target prototype p+, an Apollonius ball for each p_j of another class.
 
         (1 + theta) d(x, p+) <= (1 - theta) d(x, p_j). Their union is exactly {r >= theta}: in the cell of p+
         the nearest prototype has p+'s label and is at least as near, and an accepted x lies in the cell of
         its own nearest prototype. A p+ that coincides with a prototype of another class has none; theta > 1
-        leaves none; theta <= 0 accepts everything, and the cells are the classes' regions.
+        leaves none; theta <= 0 accepts everything, and the cells are the classes' regions. Where another
+        prototype of the class asks for more than p+, the cell ends where that one is nearer.
 
         >>> option = RelativeSimilarity(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
         >>> ball = option.cells(0.5)[0].balls[0]
         >>> ball.centre, round(ball.radius, 4)
         (array([-1.,  0.]), 1.7321)
         """
-        theta = max(theta, 0.0)
-        other = self.model.class_index != self.model.class_index[:, None]
-        twin = self._twins & other
+        theta, group = np.maximum(thresholds, 0.0), self.model.class_index
+        other, m = group != group[:, None], len(group)
+        twin, stricter = self._twins & other, ~other & (theta > theta[:, None])
         # On a tie the first prototype wins, so at theta = 0 a later one has no region of its own.
-        lost = (twin if theta > 0 else np.tril(twin)).any(axis=1) | (theta > 1)
-        plus, m = np.flatnonzero(~lost), len(other)
+        lost = np.where(theta[:, None] > 0, twin, np.tril(twin)) | np.tril(stricter & self._twins)
+        plus = np.flatnonzero(~(lost.any(axis=1) | (theta > 1)))
         # Constraint p * m + j compares target p with p_j.
-        table = np.where(other & ~twin, np.arange(m * m).reshape(m, m), -1)
+        table = np.where((other | stricter) & ~self._twins, np.arange(m * m).reshape(m, m), -1)
+        share = np.where(other, theta[:, None], 0.0)
         return self._cells(
-            plus, table[plus], near=np.arange(m)[:, None], far=np.arange(m)[None], alpha=1 + theta,
-            beta=1 - theta, gamma=0.0,
+            plus, table[plus], near=np.arange(m)[:, None], far=np.arange(m)[None], alpha=1 + share,
+            beta=1 - share, gamma=0.0,
         )  # fmt: skip
 
 
@@ -298,23 +324,23 @@ class DecisionDistance(PrototypeCertainty):
     def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
         return 2 * self.separations[plus, minus]
 
-    @keeps_latest
-    def cells(self, theta: float) -> Cells:
+    def local_cells(self, thresholds: Floats) -> Cells:
         """Return one cell per ordered pair (p+, p-) of prototypes of different classes, all half-spaces.
 
-        p+ is nearest in its class, p- nearest among the other classes, and d- - d+ >= 2 theta D(p+, p-). The
-        union is {r >= theta}, closed (r jumps where p+ or p- changes). Pairs that coincide have no cell; of
-        prototypes of one class that coincide only the first has; theta <= 0 accepts everything.
+        p+ is nearest in its class, p- nearest among the other classes, and d- - d+ >= 2 theta D(p+, p-),
+        with the threshold of p+. The union is {r >= theta}, closed (r jumps where p+ or p- changes). Pairs
+        that coincide have no cell; of prototypes of one class that coincide only the first has;
+        theta <= 0 accepts everything.
 
         >>> option = DecisionDistance(PrototypeModel([[0, 0], [2, 0]], ["a", "b"]))
         >>> option.cells(0.25)[0].half_spaces[0].excess(np.array([[0.25, 7.0], [1.0, 7.0]]))
         array([-1.,  2.])
         """
-        theta, group = max(theta, 0.0), self.model.class_index
+        theta, group = np.maximum(thresholds, 0.0)[:, None], self.model.class_index
         other, twin, m = group != group[:, None], self._twins, len(group)
         first = ~np.tril(twin & ~other, -1).any(axis=1)
         crossed = twin & other
-        lost = ~first | (crossed if theta > 0 else np.tril(crossed)).any(axis=1)
+        lost = ~first | np.where(theta > 0, crossed, np.tril(crossed)).any(axis=1)
         plus, minus = np.nonzero(other & ~lost[:, None])
         lead = ~(np.tril(twin, -1)[minus] & other[plus]).any(axis=1)
         plus, minus = plus[lead], minus[lead]
@@ -327,6 +353,48 @@ class DecisionDistance(PrototypeCertainty):
             plus, rows, near=np.arange(m)[None, :, None], far=np.arange(m)[None, None], alpha=1.0,
             beta=1.0, gamma=np.stack([np.zeros((m, m)), 2 * theta * self.separations]),
         )  # fmt: skip
+
+
+class LocalThresholds(Wrapped):
+    """A certainty with one threshold per prototype: its margin r(x) - theta_j, p_j the nearest prototype.
+
+    Accepted at 0 is what reaches the threshold of its own nearest prototype (Fischer, Hammer and Wersing);
+    any other theta is added to all of them.
+
+    Parameters
+    ----------
+    option : RelativeSimilarity or DecisionDistance
+    thresholds : array-like of shape (m,)
+        One per prototype of the option's model; `lvqrej.thresholds.local_curve` finds good ones.
+
+    Examples
+    --------
+    >>> model = PrototypeModel([[0, 0], [2, 0], [4, 0]], ["a", "b", "b"])
+    >>> option = LocalThresholds(RelativeSimilarity(model), [0.5, 0.9, 0.2])
+    >>> option.accepts([[0.5, 0], [1.5, 0], [3.5, 0]], 0)
+    array([ True, False,  True])
+    """
+
+    def __init__(self, option: Any, thresholds: ArrayLike) -> None:
+        super().__init__(option)
+        if not isinstance(option, PrototypeCertainty):
+            raise ValueError(f"option must be read off one nearest prototype; found {describe(option)}")
+        self.thresholds = check_vector(thresholds, len(option.model.prototypes), "thresholds")
+        self.name = f"margin of {option.name}"  # type: ignore[misc]
+        self.largest = option.largest - float(self.thresholds.min())
+
+    def certainty(self, X: ArrayLike) -> Floats:
+        """Return r(x) - theta_j, of shape (n,)."""
+        return self.verdicts(X).certainty
+
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return those of the certainty, its margin in its place."""
+        return self.option.verdicts(X, self.thresholds)  # type: ignore[call-arg]
+
+    @keeps_latest
+    def cells(self, theta: float) -> Cells:
+        """Return the accepted set, closed: it jumps where a nearer prototype of the class asks for more."""
+        return self.option.local_cells(self.thresholds + theta)  # type: ignore[attr-defined]
 
 
 def separations(P: Floats, L: Floats) -> Floats:

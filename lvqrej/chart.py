@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lvqrej.requirements import feature_index
-from lvqrej.validation import check_number, describe
+from lvqrej.validation import check_choice, check_number, describe
 from lvqrej.wording import before_and_after, gauge_ends, proof, range_text, shown_certainties
 
 #: Blue and orange of Okabe and Ito, told apart with every kind of colour vision: what goes up, what down.
@@ -179,6 +179,68 @@ def batch_chart(result: Any, most: int = 12) -> Any:
         ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         ax.set_title(f"what would have to change in {found.sum()} of {len(result)} samples", fontsize=13)
         ax.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def curve_chart(curve: Any, kind: str = "risk-coverage") -> Any:
+    """Return a figure of an `AccuracyRejectCurve`, with Clopper and Pearson's intervals point by point.
+
+    Parameters
+    ----------
+    curve : AccuracyRejectCurve
+    kind : {"risk-coverage", "accuracy-reject"}
+        Errors among the accepted over the accepted share, or right labels over the rejected share.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+
+    risky = check_choice(kind, "kind", ("risk-coverage", "accuracy-reject")) == "risk-coverage"
+    some = slice(None, -1)  # where nothing is accepted there is no risk
+    rejected, (low, high) = curve.reject_rates[some], curve.accuracy_interval
+    x, y, band = rejected, curve.accuracies[some], (low[some], high[some])
+    if risky:
+        x, y, band = 1 - rejected, 1 - y, (1 - high[some], 1 - low[some])
+    with plt.rc_context(_STYLE):
+        figure, ax = plt.subplots(figsize=(8, 4.6))
+        plt.close(figure)
+        ax.fill_between(
+            x, *band, step="pre" if risky else "post", color=_BLUE, alpha=0.2, label="95 % interval"
+        )
+        ax.step(x, y, where="pre" if risky else "post", color=_BLUE, label="held-out samples")
+        words = ("share of accepted samples", "errors among the accepted")
+        most = min(1.0, 2 * float(1 - low[0])) or 1.0  # few accepted samples tell nothing, and need no room
+        ax.set(xlim=(0, 1), ylim=(-most / 30, most) if risky else (1 - most, 1 + most / 30))
+        ax.set_xlabel(words[0] if risky else "share of rejected samples")
+        ax.set_ylabel(words[1] if risky else "accuracy of the accepted")
+        ax.legend(frameon=False)
+    return figure
+
+
+def comparison_chart(table: Any) -> Any:
+    """Return a figure of `compare_options`: a row per combination, rates and scores with intervals."""
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    names = ["\n".join(map(str, row)) for row in table.index]
+    titles = {"rejected": "rejected", "risk": "errors among accepted", "augrc": "AUGRC"}
+    with plt.rc_context(_STYLE):
+        size = (10, 1.6 + 0.35 * len(names) * table.index.nlevels)
+        figure, axes = plt.subplots(1, len(titles), figsize=size, sharey=True)
+        plt.close(figure)
+        place = np.arange(len(names))
+        for ax, (column, title) in zip(axes, titles.items(), strict=True):
+            value = table[column].to_numpy()
+            ends = value - table[f"{column}_low"], table[f"{column}_high"] - value
+            ax.errorbar(value, place, xerr=np.maximum(ends, 0), fmt="o", color=_BLUE, capsize=4)
+            ax.set(xlabel=title)
+            ax.set_xlim(left=0)
+            ax.locator_params(axis="x", nbins=3)
+        axes[0].set_yticks(place, names, fontsize=11)
+        axes[0].invert_yaxis()
     return figure
 
 

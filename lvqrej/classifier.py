@@ -21,11 +21,14 @@ from lvqrej.cause import Familiarity
 from lvqrej.explanation import Explanation
 from lvqrej.fitting import (
     OPTIONS,
+    HeldOut,
     check_fitting,
     check_informative,
     check_rule,
     chosen_point,
+    divided,
     label_of_reject,
+    needs_held_out,
     with_rejects,
 )
 from lvqrej.holding import EFFORT
@@ -74,15 +77,26 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         ``partial(DecisionDistance, norm="euclidean")``), or a `ProbabilisticCertainty` to be fitted. A
         certainty that has its model already is used as it is; `fit` then only chooses the threshold, on
         samples that this model should not have seen, and `estimator` has to be None.
-    threshold : float, "knee", ("reject_rate", r), ("accuracy", a) or ("costs", error, reject)
+    threshold : float, "knee", ("reject_rate", r), ("accuracy", a), ("costs", error, reject), \
+            ("risk", r, confidence) or ("conformal", share)
         A number is used as it is. Otherwise it is read off the accuracy-reject curve: its knee (5 % rejects,
-        with a warning, if there is none); the most rejects up to a rate; the fewest rejects that reach an
-        accuracy with 95 % confidence (if none does, with a warning, the most accurate threshold that is
-        supported); the least cost (Chow).
+        with a warning, if there is none); the most rejects up to a rate; the fewest rejects with an accuracy
+        by a 95 % bound of that threshold alone (if none has it, with a warning, the most accurate threshold
+        that is supported); the least cost (Chow). The last two are promises, kept on held-out samples
+        (`calibration`): with this confidence at most a share r of what is accepted is wrong
+        (`lvqrej.guarantees.at_risk`; if none can be told to, a warning says what can); or a new sample is
+        accepted and wrong with at most this probability (`AccuracyRejectCurve.at_conformal`).
     cv : int
         Number of stratified folds whose held-out certainties make the curve (fewer, with a warning, if a
         class has fewer samples). They are pooled, each carried over to the scale of the model that is used,
         by quantiles of training certainties.
+    calibration : float
+        Share of the samples that is held out of training for a promise or for local thresholds, drawn at
+        random; `fit` takes other samples, too. Cross-validation would not do: its models are not the one
+        that is used.
+    local : bool
+        Whether each prototype gets a threshold of its own, the best for the number of rejects that the rule
+        asks for (`lvqrej.thresholds.local_curve`); for relative similarity and decision distance.
     reject_label : label, optional
         What `predict` returns for a reject, of the type of the classes. By default "reject" for text, -1 for
         numbers (if that is a class: the next lower integer that is not). Booleans have no third value: with
@@ -99,7 +113,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     option_ : Certainty
         The certainty in use; its model is in the units of the data.
     threshold_ : float
-        Accepted is what has a certainty of at least this.
+        Accepted is what has a certainty of at least this. With local thresholds it is 0: the certainty is
+        then a margin, and `option_.thresholds` has one number per prototype.
     curve_ : AccuracyRejectCurve or None
         The held-out curve the threshold was chosen on; None if `threshold` is a number.
     operating_point_ : OperatingPoint or None
@@ -142,6 +157,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         threshold: Any = "knee",
         *,
         cv: int = 5,
+        calibration: float = 0.3,
+        local: bool = False,
         reject_label: Any = None,
         random_state: int = 0,
     ) -> None:
@@ -149,36 +166,61 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.option = option
         self.threshold = threshold
         self.cv = cv
+        self.calibration = calibration
+        self.local = local
         self.reject_label = reject_label
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on samples X (n, d) with labels y (n,), choose the threshold, and return self."""
+    def fit(self, X: ArrayLike, y: ArrayLike, *, calibration: Any = None, groups: Any = None) -> Self:
+        """Train on samples X (n, d) with labels y (n,), choose the threshold, and return self.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        calibration : (X, y), optional
+            Samples to hold a promise on, or to choose local thresholds, instead of a share of the above.
+        groups : "class" or array-like of shape (n,), optional
+            Let a risk hold within each group of samples at once, or for each predicted class.
+        """
         fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
-        rule = check_rule(self.threshold)
+        rule = check_rule(self.threshold, self.local)
         samples, labels = validated(self, X, y=y)
-        classes, places = classes_of(labels, "y")
+        classes, _ = classes_of(labels, "y")
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if fitting.is_complete:
             _check_complete(fitting.option, samples, classes)
             classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
-        fitting = fitting.for_counts(np.bincount(places), chooses=not isinstance(rule, float))
+        self.observed_ = Observed.of(samples)
+        held_out, needed = None, needs_held_out(rule, self.local)
+        if needed:
+            X, y, samples, labels, held_out = self._held_out(X, y, samples, labels, calibration, groups)
+        if groups is not None and not (needed and rule[0] == "risk"):
+            raise ValueError(f"groups cannot be given with the threshold {describe(self.threshold)}")
+        if calibration is not None and not needed:
+            raise ValueError(f"calibration cannot be given with the threshold {describe(self.threshold)}")
+        folds = rule[0] == "risk" and not self.local if needed else not isinstance(rule, float)
+        fitting = fitting.for_counts(np.unique(labels, return_counts=True)[1], chooses=folds)
         self.estimator_ = fitting.trained(X, y)
         self.option_ = fitting.certainty(samples, labels, self.estimator_, names)
         self.scale_ = fitting.scale(samples)
         self.classes_, self.reject_label_ = classes, reject_label
         self.target_name_ = getattr(y, "name", None)
-        self.observed_ = Observed.of(samples)
         self.familiarity_ = Familiarity.of(self.option_, samples, labels)
         self.curve_ = self.operating_point_ = None
         if isinstance(rule, float):
             self.threshold_ = rule
             return self
-        self.curve_ = fitting.held_out_curve(self.option_, samples, labels)
-        check_informative(self.curve_, self.option_.largest)
-        self.operating_point_ = chosen_point(self.curve_, rule)
-        self.threshold_ = self.operating_point_.threshold
+        if held_out is None:
+            self.curve_ = fitting.held_out_curve(self.option_, samples, labels)
+            check_informative(self.curve_, self.option_.largest)
+            self.operating_point_ = chosen_point(self.curve_, rule)
+        else:
+            self.option_, self.curve_, self.operating_point_ = fitting.calibrated(
+                self.option_, samples, labels, held_out, rule, self.local
+            )
+        self.threshold_ = 0.0 if self.local else self.operating_point_.threshold
         return self
 
     def certainty(self, X: ArrayLike) -> Any:
@@ -188,11 +230,11 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def rejects(self, X: ArrayLike) -> Any:
         """Return whether r(x) < threshold_ for each sample, of shape (n,); a Series for a data frame."""
-        return like(X, self._decided(X)[1], "rejected")
+        return like(X, self.decided(X)[1], "rejected")
 
     def predict(self, X: ArrayLike) -> Any:
         """Return labels, `reject_label_` where rejected, of shape (n,); a Series for a data frame."""
-        return like(X, with_rejects(*self._decided(X), self.reject_label_), self.target_name_)
+        return like(X, with_rejects(*self.decided(X), self.reject_label_), self.target_name_)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike) -> Any:
@@ -208,14 +250,14 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def coverage(self, X: ArrayLike) -> float:
         """Return the share of samples that are accepted."""
-        return float(1 - np.mean(self._decided(X)[1]))
+        return float(1 - np.mean(self.decided(X)[1]))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on what is accepted, 0 with a warning if nothing is; see `coverage` too.
 
         It only grows with rejects: to search for parameters use `lvqrej.thresholds.cost_scorer`.
         """
-        labels, rejected = self._decided(X)
+        labels, rejected = self.decided(X)
         n, right = len(labels), np.asarray(y)
         if right.shape != (n,):
             raise ValueError(f"y must have shape ({n},); found shape {right.shape}")
@@ -370,8 +412,23 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise storage.StorageError(f"{path} is not a complete stored classifier: {error!r}") from error
         return classifier
 
-    def _decided(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the label of each sample and whether it is rejected, each of shape (n,)."""
+    def _held_out(self, X: Any, y: Any, samples: Floats, labels: Any, given: Any, groups: Any) -> Any:
+        """Return X, y, samples and labels to train on, and a held-out share of them or what is given."""
+        if isinstance(groups, str):
+            check_choice(groups, "groups", ("class",))
+        if given is None:
+            parts = divided(self.calibration, self.random_state, groups, X, y, samples, labels)
+            return parts[0], parts[2], parts[4], parts[6], HeldOut(parts[5], parts[7], parts[8])
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise ValueError(f"calibration must be a pair of X and y; found {describe(given)}")
+        held_out = self._samples(given[0])
+        right = np.asarray(given[1])
+        if right.shape != (len(held_out),) or not len(right):
+            raise ValueError(f"calibration must have a label for each sample; found {describe(given[1])}")
+        return X, y, samples, labels, HeldOut(held_out, right, groups)
+
+    def decided(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return each sample's label, rejected or not, and whether it is rejected, both of shape (n,)."""
         samples = self._samples(X)
         verdicts, accepted = self.option_.judged(samples, self.threshold_)
         return self.option_.classes[verdicts.label], ~accepted

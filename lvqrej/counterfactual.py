@@ -263,7 +263,7 @@ class Query(NamedTuple):
         """Return the verdicts on points, and whether each is a valid answer for its sample."""
         if len(points) == 0:
             none, index = np.empty(0), np.empty(0, dtype=np.intp)
-            return Verdicts(none, index, index, none, none), np.zeros(0, dtype=bool)
+            return Verdicts(none, index, index, none, none, none), np.zeros(0, dtype=bool)
         verdicts, valid = self.option.judged(points, self.theta)
         if self.required.target is not None:
             valid = valid & (verdicts.label == self.required.target)

@@ -7,20 +7,21 @@ import warnings
 from dataclasses import dataclass, replace
 from math import ceil
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lvqrej.certainty import Certainty, DecisionDistance, RelativeSimilarity
+from lvqrej.certainty import Certainty, DecisionDistance, LocalThresholds, RelativeSimilarity
+from lvqrej.guarantees import at_risk
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel, check_affine, folded, opened
-from lvqrej.thresholds import CONFIDENCE, AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve
+from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve, local_curve
 from lvqrej.validation import LARGEST, Floats, check_number, describe
 
 OPTIONS: dict[str, Any] = {
@@ -29,8 +30,13 @@ OPTIONS: dict[str, Any] = {
     "probabilistic": ProbabilisticCertainty,
 }
 #: Rules by which a threshold is read off the curve, and what each has to be given.
-RULES = {"reject_rate": ("rate",), "accuracy": ("accuracy",), "costs": ("error", "reject")}
-
+RULES = {
+    "reject_rate": ("rate",),
+    "accuracy": ("accuracy",),
+    "costs": ("error", "reject"),
+    "risk": ("risk", "confidence"),
+    "conformal": ("share",),
+}
 
 #: What is rejected where the curve has no knee.
 NO_KNEE_RATE = 0.05
@@ -148,6 +154,46 @@ class Fitting:
         unit = np.abs(certainty).max() or 1.0
         return accuracy_reject_curve(np.round(certainty / unit, 9) * unit, correct)
 
+    def calibrated(
+        self, option: Certainty, X: Floats, y: NDArray[Any], held_out: HeldOut, rule: Any, local: bool
+    ) -> tuple[Certainty, AccuracyRejectCurve, OperatingPoint]:
+        """Return the option, with local thresholds if asked for, the curve and the point on held-out samples.
+
+        X and y are what the option was trained on. A risk needs candidates from elsewhere: cross-validation
+        on these, or for local thresholds one half of the held-out samples, the other one being for the tests.
+        """
+        verdicts = option.verdicts(held_out.X)
+        r, right = verdicts.certainty, option.classes[verdicts.label] == held_out.y
+        nearest = option.nearest(held_out.X) if local else np.zeros(len(r), dtype=np.intp)
+        m = len(option.models()[()].prototypes) if local else 1
+        curve = accuracy_reject_curve(r, right)
+        check_informative(curve, option.largest)
+        if rule[0] == "risk":
+            chosen, tested = np.array_split(np.random.default_rng(self.seed).permutation(len(r)), 2)
+            groups = verdicts.label if isinstance(held_out.groups, str) else held_out.groups
+            if local:
+                curve = candidates = local_curve(r[chosen], right[chosen], nearest[chosen], m)
+            else:
+                candidates, tested = self.held_out_curve(option, X, y), np.arange(len(r))
+            point = at_risk(
+                candidates, r[tested], right[tested], *rule[1:],
+                nearest=nearest[tested] if local else None, groups=None if groups is None else groups[tested],
+            )  # fmt: skip
+            if not point.found:
+                warnings.warn(point.shortfall, ThresholdWarning, stacklevel=3)
+        else:
+            curve = local_curve(r, right, nearest, m) if local else curve
+            point = chosen_point(curve, rule)
+        return (LocalThresholds(option, point.threshold) if local else option), curve, point
+
+
+class HeldOut(NamedTuple):
+    """Samples X (n, d) that nothing is trained on, labels y (n,), groups (n,), "class" or None."""
+
+    X: Floats
+    y: NDArray[Any]
+    groups: Any
+
 
 def carried_over(values: Floats, own: Floats, other: Floats) -> Floats:
     """Return values on another scale: quantiles of `own` become those of `other`, what is beyond is shifted.
@@ -211,19 +257,50 @@ def _check_estimator(estimator: Any, seed: int) -> Any:
 # The threshold
 
 
-def check_rule(threshold: Any) -> Any:
+def check_rule(threshold: Any, local: Any = False) -> Any:
     """Return a threshold rule as it is understood: a float, "knee", or a tuple (rule, number, ...)."""
+    if not isinstance(local, bool):
+        raise ValueError(f"local must be True or False; found {describe(local)}")
     if isinstance(threshold, Real):
+        if local:
+            raise ValueError(f"threshold must be a rule if local thresholds are chosen; found {threshold!r}")
         return check_number(threshold, "threshold", low=-LARGEST, high=LARGEST)
     if isinstance(threshold, str) and threshold == "knee":
         return threshold
     rule, *values = threshold if isinstance(threshold, (tuple, list)) and len(threshold) > 0 else [None]
     names = RULES.get(rule, ()) if isinstance(rule, str) else ()
     if names and len(names) == len(values):
-        largest, given = LARGEST if rule == "costs" else 1.0, zip(names, values, strict=True)
-        return rule, *(check_number(v, f"threshold's {name}", low=0, high=largest) for name, v in given)
+        if local and rule == "conformal":
+            raise ValueError("threshold cannot be conformal if local thresholds are chosen: take a risk")
+        largest, strict = {"costs": LARGEST, "risk": 0.9999}.get(str(rule), 1.0), rule == "risk"
+        given = zip((f"threshold's {name}" for name in names), values, strict=True)
+        return rule, *(check_number(v, name, low=0, high=largest, low_open=strict) for name, v in given)
     rules = ", ".join(f"({rule!r}, {', '.join(names)})" for rule, names in RULES.items())
     raise ValueError(f"threshold must be a number, 'knee' or one of {rules}; found {describe(threshold)}")
+
+
+def needs_held_out(rule: Any, local: bool) -> bool:
+    """Return whether a checked rule needs samples that no model has seen, not even one of a fold."""
+    return local or (isinstance(rule, tuple) and rule[0] in ("risk", "conformal"))
+
+
+def divided(share: Any, seed: int, groups: Any, *parts: Any) -> list[Any]:
+    """Return two of each part, trained on and held out, then the groups of what is held out; y comes last.
+
+    Drawn without regard of classes: for an exact test the held-out samples have to be independent.
+    """
+    share = check_number(share, "calibration", low=0, high=0.9999, low_open=True)
+    by_class = groups is None or isinstance(groups, str)
+    parts = (*parts, np.zeros(len(parts[0])) if by_class else np.asarray(groups))
+    if parts[-1].shape != (len(parts[0]),):
+        raise ValueError(f"groups must have shape ({len(parts[0])},); found {describe(groups)}")
+    result = train_test_split(*parts, test_size=share, random_state=seed)
+    missing = np.setdiff1d(parts[-2], result[-4]).tolist()
+    if missing:
+        raise ValueError(
+            f"calibration must leave samples of each class for training; found none of {missing}"
+        )
+    return [*result[:-2], groups if by_class else result[-1]]
 
 
 def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
@@ -231,13 +308,7 @@ def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
     if rule != "knee":
         point = getattr(curve, f"at_{rule[0]}")(*rule[1:])
         if not point.found:
-            warnings.warn(
-                f"no threshold has an accuracy of {rule[1]:g} with {CONFIDENCE:.0%} confidence on "
-                f"{curve.n_samples} held-out samples: taken is the one with the largest that is supported, "
-                f"{point.accuracy_bound:.3g}, which rejects {point.reject_rate:.0%}",
-                ThresholdWarning,
-                stacklevel=3,
-            )
+            warnings.warn(point.shortfall, ThresholdWarning, stacklevel=3)
         return point
     point = curve.knee()
     if point.found:

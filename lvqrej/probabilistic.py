@@ -208,7 +208,7 @@ class ProbabilisticCertainty(Certainty):
         others[rows, label] = -1.0
         rival = others.argmax(axis=1)
         near, far = distances[rows, label, rival], distances[rows, rival, label]
-        return Verdicts(p[rows, label], label, rival, np.sqrt(near), np.sqrt(far))
+        return Verdicts(p[rows, label], label, rival, np.sqrt(near), np.sqrt(far), np.zeros(len(rows)))
 
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return one model per pair of classes."""

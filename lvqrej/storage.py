@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from sklearn_lvq import GlvqModel, GmlvqModel
 
 from lvqrej.cause import Familiarity
-from lvqrej.certainty import DecisionDistance, RelativeSimilarity
+from lvqrej.certainty import DecisionDistance, LocalThresholds, RelativeSimilarity
 from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel, scalers
@@ -34,9 +34,9 @@ FORMAT, VERSION = "lvqrej RejectOptionClassifier", 2
 _CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        RelativeSimilarity, DecisionDistance, ProbabilisticCertainty, PrototypeModel, Familiarity,
-        AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel, Pipeline,
-        *scalers(),
+        RelativeSimilarity, DecisionDistance, LocalThresholds, ProbabilisticCertainty, PrototypeModel,
+        Familiarity, AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel,
+        Pipeline, *scalers(),
     )
 } | {"from_pairs": ProbabilisticCertainty.from_pairs}  # fmt: skip
 

@@ -13,6 +13,10 @@ from lvqrej.validation import LARGEST, check_number, check_vector, describe, dim
 
 #: How sure the bounds of rates and accuracies are.
 CONFIDENCE = 0.95
+#: Scores of a curve, by property, and their usual names.
+SCORES = {"area": "AU-ARC", "aurc": "AURC", "excess_aurc": "E-AURC", "augrc": "AUGRC", "ranking": "AUROC"}
+#: What no choice of local thresholds is worth.
+_NEVER = np.iinfo(np.int64).min // 2
 
 
 class OperatingPoint(NamedTuple):
@@ -20,15 +24,18 @@ class OperatingPoint(NamedTuple):
 
     `found` is False where the curve does not offer what was asked for, and the point is the fallback that
     the method states. With 95 % confidence the reject rate to expect lies in `reject_rate_interval`, and the
-    accuracy is at least `accuracy_bound` (exact binomial bounds, Clopper and Pearson).
+    accuracy is at least `accuracy_bound` (exact binomial bounds, Clopper and Pearson). These know nothing of
+    the choice, but for those of `lvqrej.guarantees.at_risk`; what it falls short of is said in `shortfall`.
+    With local thresholds `threshold` is an array, one number per prototype.
     """
 
-    threshold: float
+    threshold: Any
     reject_rate: float
     accuracy: float
     found: bool = True
-    reject_rate_interval: tuple[float, float] = (0.0, 1.0)
+    reject_rate_interval: tuple[float, ...] = (0.0, 1.0)
     accuracy_bound: float = 0.0
+    shortfall: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +48,8 @@ class AccuracyRejectCurve:
     Attributes
     ----------
     thresholds : array of shape (k + 1,), increasing, for k distinct certainties
-        The first accepts everything, the last nothing, the others lie midway between two certainties.
+        The first accepts everything, the last nothing, the others lie midway between two certainties. Of
+        shape (k + 1, m) if there is one per prototype (`local_curve`).
     n_rejected, n_errors : int arrays of shape (k + 1,)
         Number of rejected samples, and of accepted samples with a wrong label.
     n_samples : int
@@ -70,10 +78,67 @@ class AccuracyRejectCurve:
         return float(np.trapezoid(self.accuracies, self.reject_rates))
 
     @property
+    def aurc(self) -> float:
+        """Area under the risk-coverage curve: the mean risk of the i most certain samples, i = 1, ..., n.
+
+        Samples of equal certainty count in any order, on average.
+        """
+        accepted = np.arange(1, self.n_samples + 1)
+        errors = np.interp(accepted, (self.n_samples - self.n_rejected)[::-1], self.n_errors[::-1])
+        return float((errors / accepted).mean())
+
+    @property
+    def excess_aurc(self) -> float:
+        """E-AURC: by how much `aurc` exceeds that of the best order, all errors last."""
+        accepted = np.arange(1, self.n_samples + 1)
+        right = self.n_samples - self.n_errors[0]
+        return self.aurc - float((np.maximum(accepted - right, 0) / accepted).mean())
+
+    @property
+    def augrc(self) -> float:
+        """Area under the generalised risk, errors among accepted divided by *all* samples, over coverage.
+
+        It is the mean risk of undetected errors, (1 - ranking) a (1 - a) + (1 - a)^2 / 2 with accuracy a.
+        """
+        return float(np.trapezoid(self.n_errors, self.n_rejected) / self.n_samples**2)
+
+    def score_intervals(self, confidence: float = 0.95, draws: int = 1000, seed: int = 0) -> Any:
+        """Return a table of the scores with bootstrap intervals: rows scores, columns value, low, high."""
+        import pandas as pd
+
+        confidence = check_number(confidence, "confidence", low=0, high=0.9999, low_open=True)
+        draws = int(check_number(draws, "draws", low=1, integer=True))
+        seed = int(check_number(seed, "seed", low=0, integer=True))
+        wrong, n = -np.diff(self.n_errors), self.n_samples
+        shares = np.concatenate([np.diff(self.n_rejected) - wrong, wrong]) / n
+        values = [[getattr(self, score) for score in SCORES]]
+        for counts in np.random.default_rng(seed).multinomial(n, shares, size=draws):
+            right, errors = counts.reshape(2, -1)
+            rejected = np.append(0, np.cumsum(right + errors))
+            left = errors.sum() - np.append(0, np.cumsum(errors))
+            drawn = AccuracyRejectCurve(self.thresholds, rejected, left, n)
+            values.append([getattr(drawn, score) for score in SCORES])
+        low, high = np.quantile(values[1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+        columns = {"value": values[0], "low": low, "high": high}
+        return pd.DataFrame(columns, index=pd.Index(list(SCORES.values()), name="score"))
+
+    def plot(self, kind: str = "risk-coverage") -> Any:
+        """Return a matplotlib figure with exact intervals at each point; see `lvqrej.chart.curve_chart`."""
+        from lvqrej.chart import curve_chart
+
+        return curve_chart(self, kind)
+
+    @property
     def accuracy_bounds(self) -> NDArray[np.float64]:
         """Accuracies that are exceeded with 95 % confidence, of shape (k + 1,): few samples support few."""
         n_accepted = self.n_samples - self.n_rejected
         return least_share(n_accepted - self.n_errors, n_accepted, CONFIDENCE)
+
+    @property
+    def accuracy_interval(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of exact 95 % intervals of each accuracy on its own, of shape (k + 1,)."""
+        n_accepted = self.n_samples - self.n_rejected
+        return interval(n_accepted - self.n_errors, n_accepted)
 
     @property
     def ranking(self) -> float:
@@ -122,12 +187,37 @@ class AccuracyRejectCurve:
     def at_accuracy(self, accuracy: float) -> OperatingPoint:
         """Return the point that rejects the fewest samples with a supported accuracy of at least `accuracy`.
 
-        Supported means with 95 % confidence (`accuracy_bounds`). If there is none this is the point with the
-        largest supported accuracy, with `found` False.
+        Supported means by the bound of this threshold alone (`accuracy_bounds`): no promise, since all
+        thresholds are looked at: for one take `lvqrej.guarantees.at_risk`. If there is none this is the point
+        with the largest supported accuracy, with `found` False.
         """
         least, bounds = check_number(accuracy, "accuracy", low=0, high=1), self.accuracy_bounds
         enough = bounds >= least
-        return self._point(int(np.argmax(enough if enough.any() else bounds)), bool(enough.any()))
+        if enough.any():
+            return self._point(int(np.argmax(enough)))
+        point = self._point(int(np.argmax(bounds)), found=False)
+        return point._replace(
+            shortfall=f"no threshold has an accuracy of {least:g} with {CONFIDENCE:.0%} confidence on "
+            f"{self.n_samples} held-out samples: taken is the one with the largest that is supported, "
+            f"{point.accuracy_bound:.3g}, which rejects {point.reject_rate:.0%}"
+        )
+
+    def at_conformal(self, share: float) -> OperatingPoint:
+        """Return the point that rejects the fewest samples with (accepted errors + 1) / (n + 1) <= share.
+
+        The conformal promise: drawn together with the n samples of the curve, a new one is accepted *and*
+        wrong with probability at most `share`. That is on average over calibration samples, of all inputs,
+        not of the accepted ones. With fewer than 1 / share - 1 samples nothing can be accepted, and this is
+        the point that does, with `found` False.
+        """
+        share = check_number(share, "share", low=0, high=1)
+        enough = self.n_errors + 1 <= share * (self.n_samples + 1)
+        if enough.any():
+            return self._point(int(np.argmax(enough)))
+        text = (
+            f"{self.n_samples} held-out samples are too few for a share of {share:g}: everything is rejected"
+        )
+        return self._point(-1, found=False)._replace(shortfall=text)
 
     def at_costs(self, error: float, reject: float) -> OperatingPoint:
         """Return the point of the lowest total cost (Chow), the one with fewest rejects on a tie.
@@ -149,11 +239,21 @@ class AccuracyRejectCurve:
         return self._point(int(np.argmin(costs)))
 
     def _point(self, k: int, found: bool = True) -> OperatingPoint:
-        rejected, n, each = self.n_rejected[k], self.n_samples, (1 + CONFIDENCE) / 2
-        interval = float(least_share(rejected, n, each)), 1 - float(least_share(n - rejected, n, each))
         threshold, rate, accuracy = self.thresholds[k], self.reject_rates[k], self.accuracies[k]
-        bound = float(self.accuracy_bounds[k])
-        return OperatingPoint(float(threshold), float(rate), float(accuracy), found, interval, bound)
+        return OperatingPoint(
+            float(threshold) if threshold.ndim == 0 else threshold, float(rate), float(accuracy), found,
+            tuple(map(float, interval(self.n_rejected[k], self.n_samples))), float(self.accuracy_bounds[k]),
+        )  # fmt: skip
+
+
+def interval(hits: Any, n: Any, confidence: float = CONFIDENCE) -> tuple[Any, Any]:
+    """Return Clopper and Pearson's exact interval of the share of which `hits` of `n` samples are.
+
+    >>> [round(float(end), 3) for end in interval(2, 20)]
+    [0.012, 0.317]
+    """
+    each = (1 + confidence) / 2
+    return least_share(hits, n, each)[()], 1 - least_share(n - hits, n, each)[()]
 
 
 def least_share(hits: Any, n: Any, confidence: float) -> Any:
@@ -227,7 +327,7 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     (0.2, 0.75, False)
     """
     r = check_vector(certainty, None, "certainty")
-    right = _check_correct(correct, len(r))
+    right = check_correct(correct, len(r))
     values, value_index, counts = np.unique(r, return_inverse=True, return_counts=True)
     errors = np.bincount(value_index, weights=~right, minlength=len(values)).astype(np.int64)
     n_rejected = np.concatenate(([0], np.cumsum(counts)))
@@ -237,6 +337,86 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     for array in (thresholds, n_rejected, n_errors):
         array.flags.writeable = False
     return AccuracyRejectCurve(thresholds, n_rejected, n_errors, len(r))
+
+
+def local_curve(certainty: ArrayLike, correct: ArrayLike, nearest: ArrayLike, m: int) -> AccuracyRejectCurve:
+    """Return the curve of the best thresholds of the nearest prototypes' own, for every number of rejects.
+
+    For q rejects in all it has the fewest errors among the accepted that any choice of one threshold per
+    prototype leaves: a knapsack, solved exactly by dynamic programming on counts in O(n^2). So at every rate
+    of a global threshold it is at least as accurate, on these samples. Among equal choices the one is taken
+    that rejects the least certain samples; a prototype without samples has the global threshold.
+
+    Parameters
+    ----------
+    certainty, correct : array-likes of shape (n,)
+        As in `accuracy_reject_curve`, of samples that the model has not been trained on.
+    nearest : array-like of int of shape (n,)
+        The nearest prototype of each (`option.nearest`).
+    m : int
+        Number of prototypes.
+
+    Examples
+    --------
+    >>> certainty, correct = [0.1, 0.2, 0.3, 0.4], [True, True, False, True]
+    >>> accuracy_reject_curve(certainty, correct).accuracies.round(2)
+    array([0.75, 0.67, 0.5 , 1.  , 1.  ])
+    >>> local_curve(certainty, correct, [0, 0, 1, 1], 2).accuracies
+    array([0.75, 1.  , 1.  , 1.  , 1.  ])
+    """
+    r, everywhere = check_vector(certainty, None, "certainty"), accuracy_reject_curve(certainty, correct)
+    m = int(check_number(m, "m", low=1, integer=True))
+    owner = check_vector(nearest, len(r), "nearest")
+    if not np.isin(owner, np.arange(m)).all():
+        raise ValueError(f"nearest must hold indices of {m} prototypes; found {describe(nearest)}")
+    n, right = len(r), check_correct(correct, len(r))
+    # One error less counts more than any order; the sum of ranks decides between equal choices.
+    worth = np.where(right, 0, n * (n + 1)) - 1 - np.searchsorted(np.unique(r), r)
+    best, picks = np.array([0]), []
+    for j in range(m):
+        mine = owner == j
+        order = np.flatnonzero(mine)[np.argsort(r[mine], kind="stable")]
+        own = accuracy_reject_curve(r[mine], right[mine]) if mine.any() else None
+        counts = np.zeros(1, dtype=np.int64) if own is None else own.n_rejected
+        gains = np.append(0, np.cumsum(worth[order]))[counts]
+        new, pick = np.full(len(best) + counts[-1], _NEVER), np.zeros(len(best) + counts[-1], dtype=np.int64)
+        for choice, (count, gain) in enumerate(zip(counts, gains, strict=True)):
+            part = slice(count, count + len(best))
+            better = (best > _NEVER) & (best + gain > new[part])
+            new[part][better], pick[part][better] = (best + gain)[better], choice
+        best = new
+        picks.append((own, counts, pick))
+    n_rejected = np.flatnonzero(best > _NEVER)
+    thresholds, left = np.empty((len(n_rejected), m)), n_rejected.copy()
+    usual = everywhere.thresholds[np.searchsorted(everywhere.n_rejected, n_rejected)]
+    n_errors = np.zeros(len(left), dtype=np.int64)
+    for j in reversed(range(m)):
+        own, counts, pick = picks[j]
+        thresholds[:, j] = usual if own is None else own.thresholds[pick[left]]
+        n_errors += 0 if own is None else own.n_errors[pick[left]]
+        left -= counts[pick[left]]
+    # With ties more rejects may leave more errors: such a choice is of no use.
+    useful = n_errors <= np.minimum.accumulate(n_errors)
+    return AccuracyRejectCurve(thresholds[useful], n_rejected[useful], n_errors[useful], n)
+
+
+def confusion(truth: ArrayLike, predicted: ArrayLike, reject_label: Any) -> Any:
+    """Return a table of counts: a row per true class, a column per predicted class and one for rejects.
+
+    Examples
+    --------
+    >>> table = confusion(["a", "a", "b"], ["a", "reject", "a"], "reject")
+    >>> table.columns.tolist(), table.to_numpy().tolist()
+    (['a', 'b', 'reject'], [[1, 0, 1], [1, 0, 0]])
+    """
+    import pandas as pd
+
+    y, labels = np.asarray(truth), np.asarray(predicted)
+    if y.ndim != 1 or y.shape != labels.shape:
+        raise ValueError(f"predicted must have the shape of truth, {y.shape}; found {describe(predicted)}")
+    classes = sorted({*y.tolist(), *labels.tolist()} - {reject_label})
+    counts = pd.crosstab(pd.Series(y, name="truth"), pd.Series(labels, name="predicted"))
+    return counts.reindex(index=classes, columns=[*classes, reject_label], fill_value=0)
 
 
 def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -259,7 +439,8 @@ def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp
     return np.array(hull, dtype=np.intp)
 
 
-def _check_correct(correct: Any, n: int) -> NDArray[np.bool_]:
+def check_correct(correct: Any, n: int) -> NDArray[np.bool_]:
+    """Return whether each of n labels is right, of shape (n,), or raise a ValueError."""
     if dimensions(correct) != 1 or len(correct) != n:
         raise ValueError(f"correct must have one entry per certainty ({n}); found {describe(correct)}")
     right = np.asarray(correct)

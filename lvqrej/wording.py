@@ -141,10 +141,17 @@ def _sentence(why: Any, shown: list[Shown]) -> str:
     if why.path == "accepted":
         return f"accepted as {why.label}: {certainty} reaches {theta}"
     if why.certainty_before < why.theta:
-        verdict = f"rejected: {certainty} below {theta}"
+        verdict = f"rejected: {certainty} below {theta}{_asked(why)}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
     return f"{verdict}; {what_if(why, shown)}; {proof(why)}"
+
+
+def _asked(why: Any) -> str:
+    """Say what the nearest prototype asks for, where each asks for its own."""
+    asked = float(why.batch.verdicts.asked[why.row])
+    value, _, threshold = shown_certainties(why.certainty_before + asked, asked, why.theta + asked)
+    return f" ({value} where the nearest prototype asks for {threshold})" if asked else ""
 
 
 def what_if(why: Any, shown: list[Shown] | None = None) -> str:

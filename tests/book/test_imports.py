@@ -11,7 +11,8 @@ import lvqrej
 ROOT = Path(__file__).parents[2]
 #: Modules of the package that a reader may look into; what else there is may change without notice.
 OPEN = {
-    *("cause", "cells", "certainty", "chart", "classifier", "lvq", "probabilistic", "prototypes", "reasons"),
+    *("cause", "cells", "certainty", "chart", "classifier", "comparison", "guarantees", "lvq"),
+    *("probabilistic", "prototypes", "reasons"),
     *("requirements", "solvers", "stream", "thresholds", "training", "validation", "variants", "wording"),
 }
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.md"))

@@ -31,7 +31,11 @@ from lvqrej import (
     explain_per_class,
     mad_weights,
 )
+from lvqrej.certainty import LocalThresholds
 from lvqrej.classifier import RejectOptionClassifier
+from lvqrej.comparison import compare_options
+from lvqrej.guarantees import at_risk
+from lvqrej.thresholds import confusion, local_curve
 
 PACKAGE = str(Path(lvqrej.__file__).parent)
 CHECKS = ("sklearn/utils/validation.py", "sklearn/utils/multiclass.py")
@@ -203,6 +207,10 @@ PARAMETERS = [
     ("threshold", (0.1, "reject_rate")),
     ("threshold", {"reject_rate": 0.1}),
     ("threshold", np.array([0.1, 0.2])),
+    ("threshold", ("risk", 0.1)),
+    ("threshold", ("risk", NAN, 0.9)),
+    ("threshold", ("conformal", 2)),
+    ("local", 1),
     ("cv", 1),
     ("cv", 2.5),
     ("cv", "5"),
@@ -337,6 +345,18 @@ CALLS = {
     "accuracy": lambda: CURVE.at_accuracy("all"),
     "error": lambda: CURVE.at_costs(-1, 1),
     "reject": lambda: CURVE.at_costs(1, NAN),
+    "share": lambda: CURVE.at_conformal(-1),
+    "confidence": lambda: CURVE.score_intervals(2),
+    "draws": lambda: CURVE.score_intervals(draws=0),
+    "seed": lambda: CURVE.score_intervals(seed=-1),
+    "kind": lambda: CURVE.plot("pie"),
+    "nearest": lambda: local_curve([0.5], [True], [1], 1),
+    "m": lambda: local_curve([0.5], [True], [0], 0),
+    "risk": lambda: at_risk(CURVE, [0.5], [True], 0),
+    "groups": lambda: at_risk(CURVE, [0.5], [True], groups=[1, 2]),
+    "predicted": lambda: confusion([1], [1, 2], -1),
+    "estimators": lambda: compare_options(FRAME, Y, estimators=[GLVQ()]),
+    "thresholds": lambda: LocalThresholds(OPTION, [NAN, 0]),
     "option": lambda: explain("relative-similarity", 0.5, [[0, 0]]),
     "option ": lambda: explain_per_class(MODEL, 0.5, [[0, 0]]),
     "target": lambda: explain_per_class(OPTION, 0.5, [[0, 0]], target="a"),

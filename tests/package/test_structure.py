@@ -28,11 +28,11 @@ ORDER = [
         "budget_search",
         "probable_set",
         "probabilistic",
-        "thresholds",
         "requirements",
     ),
-    *("wording", "chart", "cause", "holding", "explanation", "grid", "counterfactual"),
-    *("sparsest", "robust", "plausible", "variants", "reasons", "fitting", "storage", "classifier", "stream"),
+    *("wording", "chart", "thresholds", "guarantees", "cause", "holding", "explanation", "grid"),
+    *("counterfactual", "sparsest", "robust", "plausible", "variants", "reasons", "fitting", "storage"),
+    *("classifier", "comparison", "stream"),
 ]
 
 

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from sklearn.datasets import make_blobs
 
 from lvqrej import GLVQ, RejectOptionClassifier
-from lvqrej.thresholds import AccuracyRejectCurve, accuracy_reject_curve, cost_scorer
+from lvqrej.thresholds import AccuracyRejectCurve, accuracy_reject_curve, confusion, cost_scorer, interval
 
 exhaustive = settings(max_examples=150)
 LARGEST = np.finfo(float).max
@@ -132,6 +132,88 @@ def test_ranking_is_the_share_of_ordered_pairs(samples):
     wrong = [r for r, correct in samples if not correct]
     pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
     assert curve_of(samples).ranking == pytest.approx(np.mean(pairs) if pairs else 1.0)
+
+
+def mean_over_orders(samples, score):
+    """Return the mean of a score of 0/1 errors, most certain first, over all orders of equal certainties."""
+    values = sorted({r for r, _ in samples}, reverse=True)
+    tied = [list(itertools.permutations([not c for r, c in samples if r == value])) for value in values]
+    orders = [list(itertools.chain(*parts)) for parts in itertools.product(*tied)]
+    return np.mean([score(errors) for errors in orders])
+
+
+def risks(errors):
+    """Geifman et al.: the mean of the risks of the i most certain samples."""
+    return np.mean([sum(errors[:i]) / i for i in range(1, len(errors) + 1)])
+
+
+def generalised(errors):
+    """Traub et al.: the area under errors among accepted, divided by all, over coverage."""
+    undetected = [sum(errors[:i]) / len(errors) for i in range(len(errors) + 1)]
+    return np.trapezoid(undetected, np.arange(len(errors) + 1) / len(errors))
+
+
+small = st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.4]), st.booleans()), min_size=1, max_size=6)
+
+
+@exhaustive
+@given(small)
+def test_areas_are_their_definitions(samples):
+    curve, errors = curve_of(samples), sorted(not c for _, c in samples)
+    assert curve.aurc == pytest.approx(mean_over_orders(samples, risks), abs=1e-12)
+    assert curve.excess_aurc == pytest.approx(curve.aurc - risks(errors), abs=1e-12)
+    assert curve.augrc == pytest.approx(mean_over_orders(samples, generalised), abs=1e-12)
+
+
+@exhaustive
+@given(judged)
+def test_the_generalised_risk_follows_from_accuracy_and_ranking(samples):
+    """Equation (6) of Traub et al. (2024)."""
+    curve = curve_of(samples)
+    a = curve.accuracies[0]
+    assert curve.augrc == pytest.approx((1 - curve.ranking) * a * (1 - a) + (1 - a) ** 2 / 2, abs=1e-12)
+    assert curve.excess_aurc >= -1e-12
+
+
+def test_intervals_of_scores_hold_the_truth_about_as_often_as_they_say():
+    """Errors have the probability (1 - r) / 2, so the true AUGRC is an integral."""
+    rng, held = np.random.default_rng(0), 0
+    truth = np.mean([(1 - t) ** 2 / 4 for t in np.linspace(0, 1, 10_001)])  # P(r >= t, wrong) over coverage
+    for _ in range(100):
+        r = rng.uniform(size=150)
+        table = accuracy_reject_curve(r, rng.uniform(size=150) >= (1 - r) / 2).score_intervals(draws=100)
+        low, high = table.loc["AUGRC", ["low", "high"]]
+        held += low <= truth <= high
+        assert (table["low"] <= table["value"] + 0.02).all()
+    assert 85 <= held <= 100
+    assert table.index.tolist() == ["AU-ARC", "AURC", "E-AURC", "AUGRC", "AUROC"]
+
+
+@pytest.mark.parametrize("hits", [0, 3, 20])
+def test_intervals_are_exact(hits):
+    np.testing.assert_allclose(interval(hits, 20), binomtest(hits, 20).proportion_ci(0.95), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["risk-coverage", "accuracy-reject"])
+def test_a_curve_is_drawn_as_it_is(kind):
+    curve = accuracy_reject_curve([0.1, 0.2, 0.3, 0.4], [False, True, False, True])
+    (ax,) = curve.plot(kind).axes
+    (line,) = ax.lines
+    x, y = curve.reject_rates[:-1], curve.accuracies[:-1]
+    risky = kind == "risk-coverage"
+    np.testing.assert_allclose(line.get_xdata(), 1 - x if risky else x)
+    np.testing.assert_allclose(line.get_ydata(), 1 - y if risky else y)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.min() <= min(line.get_ydata())
+    assert band.max() >= max(line.get_ydata())
+
+
+def test_a_confusion_matrix_has_a_column_for_rejects():
+    truth, predicted = [0, 0, 1, 1, 2], [0, -1, 1, 0, -1]
+    table = confusion(truth, predicted, -1)
+    assert table.index.tolist() == [0, 1, 2]
+    assert table.columns.tolist() == [0, 1, 2, -1]
+    assert table.to_numpy().tolist() == [[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1]]
 
 
 def test_a_scorer_pays_for_coverage():
