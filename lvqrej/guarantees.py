@@ -43,8 +43,10 @@ def at_risk(
         Of calibration samples, which neither the model nor the curve has seen.
     correct : array-like of bool, shape (n,)
         Whether their label was predicted rightly.
-    risk, confidence : float
-        Between 0 and 1.
+    risk : float
+        The largest share of errors among what is accepted, between 0 and 1.
+    confidence : float
+        How sure the promise has to be, between 0 and 1.
     nearest : array-like of int, shape (n,), optional
         The nearest prototype of each, if the curve has a threshold per prototype (`local_curve`).
     groups : array-like of shape (n,), optional
