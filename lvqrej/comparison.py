@@ -62,15 +62,20 @@ def compare_options(
 
     Parameters
     ----------
-    X, y : array-likes of shapes (n, d) and (n,)
+    X : array-like of shape (n, d)
+        Samples.
+    y : array-like of shape (n,)
+        Their labels.
     options : sequence
         Options of `RejectOptionClassifier`.
     estimators : mapping of name to estimator, optional
         Models; the classifier's own if None.
     thresholds : sequence
         Threshold rules.
-    cv, random_state : int
-        Folds outside and inside, and the seed of both.
+    cv : int
+        Number of folds, outside and inside.
+    random_state : int
+        Seed of both.
     **parameters
         Further ones of `RejectOptionClassifier`, such as `local` and `calibration`.
 
