@@ -320,8 +320,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         ----------
         X : array-like of shape (n, d), or one sample as in `explain`
             Rejected samples.
-        effort, k
-            How many sets of features are asked about, and how many different reasons are wanted.
+        effort : int
+            How many sets of features are asked about.
+        k : int
+            How many different reasons are wanted.
         **options
             Those of `explain`; for the reason only `bounds` count.
 
