@@ -76,3 +76,13 @@ def test_every_citation_has_an_entry(page):
 def test_citations_are_recognised_in_all_their_forms():
     text = "see {cite}`one2000a`, {cite:p}`two2001b, three2002c` and {cite:t}`four2003d`, not `{cite}`"
     assert cited_keys(text) == ["one2000a", "two2001b", "three2002c", "four2003d"]
+
+
+def test_the_software_paper_cites_what_its_bibliography_has_and_agrees_with_the_book():
+    keys = set(re.findall(r"@([a-z]+\d{4}[a-z]+)", (ROOT / "paper.md").read_text()))
+    own = dict(re.findall(r"@\w+\{([^,]+),\s*(.*?)\n\}", (ROOT / "paper.bib").read_text(), re.DOTALL))
+    book = dict(
+        re.findall(r"@\w+\{([^,]+),\s*(.*?)\n\}", (ROOT / "book/references.bib").read_text(), re.DOTALL)
+    )
+    assert keys == set(own)
+    assert [key for key in keys & set(book) if own[key] != book[key]] == []
