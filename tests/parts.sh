@@ -12,7 +12,9 @@ failed=
 for part in "$@"; do
   echo "== $part"
   start=$(date +%s)
-  "$make" --no-print-directory -j2 BUILT=yes $(echo "$part" | tr + ' ') || failed=$part
+  case $part in *+*) jobs=-j2 ;; *) jobs= ;; esac
+  # shellcheck disable=SC2046,SC2086
+  "$make" --no-print-directory $jobs BUILT=yes $(echo "$part" | tr + ' ') || failed=$part
   echo "$part,$(($(date +%s) - start))" >>"$table"
   [ -z "$failed" ] || break
 done
