@@ -71,6 +71,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip uninstall -qq --yes setuptools # of Python 3.11: while one process replaced it, the other would read it
 	@sed -n 'p;n' requirements.txt > .venv/odd.txt; sed -n 'n;p' requirements.txt > .venv/even.txt
 	$(INSTALL) --requirement .venv/odd.txt & odd=$$!; \
 	  $(INSTALL) --requirement .venv/even.txt --editable .; even=$$?; wait $$odd && exit $$even
