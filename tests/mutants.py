@@ -154,7 +154,7 @@ MUTANTS = [
            "tests/package/test_training.py tests/package/test_lvq.py"),
     # Cells
     Mutant("cells", "balls of relative similarity a tenth too strict", "lvqrej/certainty.py",
-           "alpha=1 + theta", "alpha=1 + 1.1 * theta",
+           "alpha=1 + share", "alpha=1 + 1.1 * share",
            "tests/package/test_certainty.py tests/package/test_cells.py"),
     Mutant("cells", "margins of the decision distance a tenth too wide", "lvqrej/certainty.py",
            "2 * theta * self.separations]", "1.8 * theta * self.separations]",
@@ -255,7 +255,7 @@ MUTANTS = [
            "error / scale * self.n_errors + reject / scale * self.n_rejected",
            "reject / scale * self.n_errors + error / scale * self.n_rejected"),
     Mutant("thresholds", "intervals of 95 % are of 90 %", "lvqrej/thresholds.py",
-           "(1 + CONFIDENCE) / 2", "CONFIDENCE"),
+           "each = (1 + confidence) / 2", "each = confidence"),
     Mutant("thresholds", "ties in the ranking count whole", "lvqrej/thresholds.py",
            "(steps * (right[1:] + right[:-1])).sum() / (2 * pairs)", "(steps * right[:-1]).sum() / pairs"),
     Mutant("thresholds", "thresholds at the upper certainty", "lvqrej/thresholds.py",
@@ -342,7 +342,7 @@ MUTANTS = [
     Mutant("classifier", "rejects count as errors in the score", "lvqrej/classifier.py",
            "total = weights[~rejected].sum()", "total = weights.sum()"),
     Mutant("classifier", "coverage is the share of rejects", "lvqrej/classifier.py",
-           "return float(1 - np.mean(self._decided(X)[1]))", "return float(np.mean(self._decided(X)[1]))"),
+           "return float(1 - np.mean(self.decided(X)[1]))", "return float(np.mean(self.decided(X)[1]))"),
     Mutant("classifier", "classes in the order of their names", "lvqrej/classifier.py",
            "sorted(answers.items(), key=lambda item: item[1].distances[i])", "answers.items()"),
     # Stream

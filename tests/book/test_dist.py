@@ -40,8 +40,14 @@ def run(*command, cwd=ROOT):
 
 
 def environment(folder):
-    venv.create(folder, with_pip=True)
+    """Return the Python of a new environment in which nothing is, not even pip."""
+    venv.create(folder)
     return folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
+def install(python, *what):
+    """Install by the pip of this environment into another one; what is imported is compiled then."""
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile", *what)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,7 @@ def released(tmp_path_factory):
     """Return wheel and sdist; the wheel is built from the sdist, so nothing is missing in it."""
     folder = Path(os.environ.get("LVQREJ_DIST") or tmp_path_factory.mktemp("dist"))
     python = environment(tmp_path_factory.mktemp("tools"))
-    run(python, "-m", "pip", "install", "-q", *TOOLS)
+    install(python, *TOOLS)
     run(python, "-m", "build", "--outdir", folder, ROOT)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     run(python, "-m", "twine", "check", "--strict", wheel, sdist)
@@ -60,7 +66,7 @@ def released(tmp_path_factory):
 def clean(released, tmp_path_factory):
     """Return the Python of an environment with the wheel and what it needs."""
     python = environment(tmp_path_factory.mktemp("clean"))
-    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "requirements.txt", released[0])
+    install(python, "-c", ROOT / "requirements.txt", released[0])
     return python
 
 
@@ -89,7 +95,7 @@ def test_readmes_example_runs_with_the_wheel_alone(clean, tmp_path):
 
 
 def test_readmes_example_runs_with_the_sdist_alone(clean, released, tmp_path):
-    run(clean, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", released[1])
+    install(clean, "--no-deps", "--force-reinstall", released[1])
     assert "it would be accepted as" in run(clean, "-c", ALONE + EXAMPLE, cwd=tmp_path)
 
 

@@ -39,6 +39,8 @@ def test_pins_are_complete():
     pinned = {re.match(r"[a-z0-9.-]+", line).group() for line in pins()}
     installed = {re.sub(r"[-_.]+", "-", d.name).lower() for d in importlib.metadata.distributions()}
     assert installed - pinned <= {"lvqrej", "pip", "setuptools"}
+    needed = run(sys.executable, "-m", "pip", "check", "--disable-pip-version-check")
+    assert needed.returncode == 0, needed.stdout  # nothing that a pinned package needs is missing
 
 
 def test_pins_satisfy_the_ranges_of_the_package():

@@ -51,6 +51,20 @@ def test_the_bound_holds_whatever_the_effort(seed, effort):
     assert problem.relaxed <= effort
 
 
+@modest
+@given(seeds)
+def test_a_part_in_which_nothing_was_found_still_bounds(seed):
+    values = np.random.default_rng(seed).uniform(1, 9, 64)
+
+    class Blind(Staircase):
+        def restrict(self, node, relaxed):
+            value, place = super().restrict(node, relaxed)
+            return (value, place) if value > values.min() else (np.inf, None)
+
+    found = branch_and_bound(Blind(values), (0, 64), 0.0, 10_000)
+    assert found.bound <= values.min() < found.value < np.inf
+
+
 def test_a_bound_that_is_taken_ends_the_search():
     problem = Staircase(np.arange(1.0, 65.0), blur=0.0)
     found = branch_and_bound(problem, (0, 64), 0.0, 1000)

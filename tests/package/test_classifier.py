@@ -328,6 +328,16 @@ def test_table_per_class(fitted, wine):
         fitted.explain_per_class(rejected, target="class_0")
 
 
+def test_classes_come_in_the_order_of_what_they_cost_each_sample(fitted, wine):
+    X, _ = wine
+    table = fitted.explain_per_class(X[fitted.rejects(X)].iloc[:8])
+    orders = set()
+    for _, costs in table["distance"].groupby(level="sample", sort=False):
+        assert costs.is_monotonic_increasing
+        orders.add(tuple(costs.index.get_level_values("class")))
+    assert len(orders) > 1
+
+
 SCALERS = [StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, lambda: StandardScaler(with_mean=False)]
 
 

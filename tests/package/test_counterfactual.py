@@ -56,6 +56,26 @@ def line():
     )
 
 
+def worst_noise(option, Z, size):
+    """Return the corners of relative noise of a size at which the certainty of points is least."""
+    steps = 1e-6 * np.eye(Z.shape[1])
+    slopes = np.stack([option.certainty(Z + step) - option.certainty(Z - step) for step in steps], axis=1)
+    return Z * (1 - size * np.sign(slopes * Z))
+
+
+@every_option
+def test_answers_hold_under_the_noise_that_hurts_most(make):
+    """Far from the origin, where relative noise is large beside the distances."""
+    option, rng = random_option(make, 5)
+    option = make(PrototypeModel(option.model.prototypes + 100, option.model.labels, option.model.L))
+    X = rng.normal(size=(60, 4)) + 100
+    theta = threshold(option, X)
+    result = lvqrej.explain(option, theta, X[option.certainty(X) < theta])
+    assert result.firm.all()
+    assert option.accepts(worst_noise(option, result.counterfactuals, 1e-9), theta).all()
+    assert option.accepts(worst_noise(option, result.counterfactuals, 1e-4), theta).mean() < 0.1
+
+
 # Optimal and valid
 
 REQUIREMENTS = {

@@ -55,6 +55,26 @@ def test_the_nearest_answer_of_a_grid_is_found_and_the_bound_holds(seed, kind):
                 assert best * (1 - 1e-9) <= result.distances[i] <= best / 0.98
 
 
+def test_the_bound_is_not_the_answer_where_a_nearer_one_is_not_worth_the_search():
+    """Answers of nearly the same cost: within 1 % of the nearest is enough, but the bound has to say so."""
+    rng, farther = np.random.default_rng(0), 0
+    for _ in range(3):
+        prototype, weights = rng.uniform(4, 6, size=3), rng.uniform(0.9, 1.1, size=3)
+        option = DecisionDistance(PrototypeModel([-prototype, prototype], ["a", "b"]))
+        X = rng.uniform(-3, -1, size=(40, 3)).round(1)
+        theta = 1.2 * float(option.certainty(X).max())
+        box = dict.fromkeys(range(3), (-3.0, 6.0))
+        result = explain(option, theta, X, weights=weights, grid=np.ones(3), bounds=box, target="b")
+        for x, distance, bound in zip(X, result.distances, result.lower_bounds, strict=True):
+            points = np.array(list(product(*(sorted({*np.arange(-3.0, 7.0), value}) for value in x))))
+            points = points[option.accepts(points, theta) & (option.predict(points) == "b")]
+            best = (np.abs(points - x) @ weights).min()
+            assert bound <= best * (1 + 1e-9)
+            assert best * (1 - 1e-9) <= distance <= best / 0.98
+            farther += distance > best * (1 + 1e-6)
+    assert farther > 5
+
+
 def test_decimals_are_those_of_their_text():
     option = RelativeSimilarity(PrototypeModel([[0.0], [2.0]], ["a", "b"]))
     why = explain(option, 0.6, [0.9], grid=[0.1])

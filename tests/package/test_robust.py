@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from random_rejects import EXACT, KINDS, random_option, random_reject
 
-from lvqrej import DecisionDistance, NoCounterfactualError, PrototypeModel, RelativeSimilarity, explain
+from lvqrej import (
+    GMLVQ,
+    DecisionDistance,
+    NoCounterfactualError,
+    ProbabilisticCertainty,
+    PrototypeModel,
+    RelativeSimilarity,
+    explain,
+)
 from lvqrej.variants import robust
 
 
@@ -34,6 +42,34 @@ def test_answers_hold_for_every_error(kind, per_class):
         assert_holds(option, theta, why, error)
         near = explain(option, theta, x, **options)
         assert near.lower_bound <= why.lower_bound <= why.distance
+
+
+@pytest.fixture(scope="module")
+def probable():
+    """Return a probabilistic certainty of three classes, a threshold and rejects."""
+    rng, y = np.random.default_rng(0), np.repeat([0, 1, 2], 30)
+    X = rng.normal(size=(90, 3))
+    X[np.arange(90), y] += 2
+    option = ProbabilisticCertainty(GMLVQ(random_state=0), cv=3).fit(X, y)
+    theta = float(np.quantile(option.certainty(X), 0.4))
+    return option, theta, X[option.certainty(X) < theta]
+
+
+def test_errors_that_would_lead_to_another_class_are_no_way(probable):
+    """Errors as large as the distance between the classes: all of them accepted is not enough."""
+    option, theta, X = probable
+    for x in X[[1, 3]]:
+        answers = robust(option, theta, [x], error=2.0, effort=6, on_infeasible="skip")
+        if answers.found[0]:
+            assert_holds(option, theta, answers[0], np.full(3, 2.0))
+
+
+def test_without_errors_the_bound_is_that_of_the_nearest_answer(probable):
+    option, theta, X = probable
+    near, same = explain(option, theta, X[:8]), robust(option, theta, X[:8])
+    assert near.gaps.max() > 1e-6  # there is something to be honest about
+    np.testing.assert_allclose(same.distances, near.distances, rtol=1e-9)
+    np.testing.assert_allclose(same.lower_bounds, near.lower_bounds, rtol=1e-9)
 
 
 @pytest.mark.parametrize("make", [RelativeSimilarity, DecisionDistance])

@@ -9,7 +9,15 @@ import pytest
 from oracles import best_program
 from random_rejects import EXACT, KINDS, random_reject
 
-from lvqrej import DecisionDistance, NoCounterfactualError, PrototypeModel, RelativeSimilarity, explain
+from lvqrej import (
+    GMLVQ,
+    DecisionDistance,
+    NoCounterfactualError,
+    ProbabilisticCertainty,
+    PrototypeModel,
+    RelativeSimilarity,
+    explain,
+)
 from lvqrej.variants import sparsest, trade_off
 
 #: What other methods find is the infimum, without room for noise.
@@ -138,6 +146,23 @@ def test_what_is_not_proven_is_not_claimed():
     curve = trade_off(option, theta, x, effort=1, **options)
     assert curve.distances[-1] == near.distance
     assert (curve.lower_bounds <= curve.distances).all()
+
+
+def test_features_count_as_unable_only_if_that_is_proven():
+    """Certain to 95 % by one feature alone: no answer is found, but nothing proves that there is none."""
+    rng, y = np.random.default_rng(1), np.repeat([0, 1, 2], 30)
+    X = rng.normal(size=(90, 3))
+    X[np.arange(90), y] += 2
+    option = ProbabilisticCertainty(GMLVQ(random_state=0), cv=3).fit(X, y)
+    theta = float(np.quantile(option.certainty(X), 0.95))
+    X = X[option.certainty(X) < theta][:10]
+    near, single = explain(option, theta, X), []
+    for k in range(3):
+        single.append(explain(option, theta, X, fixed=[j for j in range(3) if j != k], on_infeasible="skip"))
+    able = np.any([one.found for one in single], axis=0)
+    proven = np.all([one.lower_bounds > 1e6 * near.distances for one in single], axis=0)
+    assert (~able & ~proven).any()
+    assert (sparsest(option, theta, X[~able & ~proven]).fewest == 1).all()
 
 
 def test_accepted_samples_and_batches():
