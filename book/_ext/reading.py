@@ -1,8 +1,9 @@
 """How long each chapter is: words, displayed formulas, minutes, lines of code in view, and figures.
 
-Counted is all text, also that of folded proofs and solutions, with titles of boxes and captions; a formula in a
-line and a reference count as one word each. Lines of code and assertions count where a reader sees them without
-unfolding anything. Reading takes a minute per 200 words and per displayed formula, rounded up to the next five.
+Counted is all text, also that of folded proofs and solutions, with titles of boxes and captions; a formula in
+a line and a reference count as one word each. Lines of code and assertions count where a reader sees them
+without unfolding anything. Reading takes a minute per 200 words and per displayed formula, rounded up to the
+next five.
 
 ``python book/_ext/reading.py notebooks/03-reject-options.md`` tells the numbers of a chapter.
 """
@@ -22,6 +23,7 @@ import jupytext
 import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 ROOT = Path(__file__).parents[2]
@@ -103,10 +105,10 @@ def _count_text(text: str, counts: Counts) -> None:
     options = False
     for line in text.splitlines():
         fence = FENCE.match(line)
-        if fence and counts.open and fence["name"] is None and not fence["argument"].strip():
-            if fence["marks"] == counts.open[-1][1]:
-                counts.open.pop()
-                continue
+        closes = fence and fence["name"] is None and not fence["argument"].strip()
+        if fence and closes and counts.open and fence["marks"] == counts.open[-1][1]:
+            counts.open.pop()
+            continue
         if fence and (counts.open or [("", "", False)])[-1][0] not in NO_TEXT:
             options = _open_box(fence, counts)
             continue
@@ -183,9 +185,21 @@ def chapters() -> dict[str, str]:
 
 
 def minutes_of(names: list[str]) -> int:
-    """Return the minutes that these chapters take together; "all" stands for every one."""
-    files = {Path(chapter).name: ROOT / f"{chapter}.md" for chapter in chapters()}
-    return sum(counts_of(files[name]).minutes for name in (files if names == ["all"] else names))
+    """Return the minutes that these pages take together.
+
+    Names are those of chapters, of pages in book/, captions of parts, or "all", for every chapter. What is
+    named twice is read once.
+    """
+    named: dict[str, list[Path]] = {file.stem: [file] for file in (ROOT / "book").glob("*.md")}
+    for chapter, part in chapters().items():
+        file = ROOT / f"{chapter}.md"
+        named[file.stem] = [file]
+        for group in (part, "all"):
+            named.setdefault(group, []).append(file)
+    for name in names:
+        if name not in named:
+            raise ExtensionError(f"a reading time is of chapters, pages or parts; found {name!r}")
+    return sum(counts_of(file).minutes for file in {file for name in names for file in named[name]})
 
 
 def in_words(minutes: int) -> str:
@@ -201,13 +215,13 @@ def in_words(minutes: int) -> str:
 
 
 class ReadingTime(SphinxRole):
-    """``{reading-time}`01-quickstart 03-reject-options```: how long these chapters take; "all" for the book."""
+    """``{reading-time}`01-quickstart, Foundations```: how long chapters, pages and parts take together."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the time, and read the page again when one of the chapters changes."""
         for chapter in chapters():
             self.env.note_dependency(str(ROOT / f"{chapter}.md"))
-        return [nodes.Text(in_words(minutes_of(self.text.split())))], []
+        return [nodes.Text(in_words(minutes_of([name.strip() for name in self.text.split(",")])))], []
 
 
 class ReadingTable(SphinxDirective):
@@ -222,17 +236,9 @@ class ReadingTable(SphinxDirective):
         for chapter in chapters():
             self.env.note_dependency(str(ROOT / f"{chapter}.md"))
             counts = counts_of(ROOT / f"{chapter}.md")
-            numbers = (
-                counts.words,
-                counts.formulas,
-                counts.minutes,
-                counts.stated,
-                counts.lines,
-                counts.figures,
-            )
-            rows.append(
-                (chapter.removeprefix("notebooks/"), *("–" if n is None else f"{n:,}" for n in numbers))
-            )
+            numbers = [counts.words, counts.formulas, counts.minutes, counts.stated, counts.lines]
+            told = ["–" if number is None else f"{number:,}" for number in [*numbers, counts.figures]]
+            rows.append((chapter.removeprefix("notebooks/"), *told))
         return [table(head, rows)]
 
 
