@@ -167,6 +167,45 @@ def mend_page(
         context["body"] = FORMULA.sub(r'<span class="unbroken">\1</span>', body)
 
 
+#: The page that once held the whole reference, the sections that it had, and what leads on from there.
+REFERENCE = "book/api"
+OLD_SECTIONS = {
+    "models": "api-models",
+    "certainties": "api-models",
+    "thresholds": "api-thresholds",
+    "counterfactuals": "api-explain",
+    "at-scale": "api-explain",
+    "sparser-several-robust-plausible": "api-variants",
+    "the-geometry-under-them": "api-inside",
+    "the-classifier": "api-classifier",
+    "explanations-for-people": "api-classifier",
+    "the-book-s-companion": "api-inside",
+}
+LEAD_ON = """<script>
+(function () {
+  const pages = %s;
+  const lead = () => {
+    const name = decodeURIComponent(location.hash.slice(1)).replace(/^module-/, "");
+    const page = pages[name] ?? pages[name.split(".").slice(0, 2).join(".")];
+    if (page) location.replace(`${page}.html${location.hash}`);
+  };
+  addEventListener("hashchange", lead);
+  lead();
+})();
+</script>"""
+
+
+def keep_old_anchors(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Let addresses of the time when the reference was one page lead to the page that has the object now."""
+    if pagename == REFERENCE and app.builder.name == "html":
+        domain: Any = app.env.get_domain("py")
+        places = {name: entry.docname for name, entry in {**domain.modules, **domain.objects}.items()}
+        pages = {".".join(name.split(".")[:2]): Path(page).name for name, page in places.items()}
+        context["body"] += LEAD_ON % json.dumps({**OLD_SECTIONS, **pages}, sort_keys=True)
+
+
 class VersionTable(Directive):
     """``{versions}``: the versions this page's numbers were made with."""
 
@@ -291,11 +330,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-before-read-docs", tell_reading)
     app.connect("env-updated", tell_writing)
     app.connect("html-page-context", mend_page)
+    app.connect("html-page-context", keep_old_anchors)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)
     app.connect("build-finished", remove_gone_pages)
     app.add_css_file("lvqrej.css")
     app.add_js_file("tab-stops.js", loading_method="defer")
+    app.add_js_file("panels.js", loading_method="defer")
     app.add_directive("versions", VersionTable)
     app.add_directive("checks", CheckTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
