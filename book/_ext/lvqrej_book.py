@@ -77,6 +77,9 @@ def execute_side_by_side(app: Sphinx) -> None:
     """
     cache = get_cache(app.config.nb_execution_cache_path)
     chapters = [name for name in sorted(app.project.discover()) if name.startswith("notebooks/")]
+    for record in cache.list_project_records():
+        if not Path(record.uri).exists():  # renamed or removed since the last build
+            cache.remove_nb_from_project(record.pk)
     for name in chapters:
         reader = {"type": "plugin", "name": "myst_nb_md"}
         cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
