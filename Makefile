@@ -91,7 +91,7 @@ figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figure
 check-figures: env ## make the figures again and compare with the run before: the same bytes
 	$(BIN)/python book/_ext/regenerate.py --check $(CHAPTER)
 
-print: env ## the whole book as one PDF (needs Chromium), _build/explaining-rejects.pdf
+print: env ## the whole book as one PDF, and its cheat sheet (needs Chromium), _build/*.pdf
 	$(BIN)/jupyter-book build . --builder singlehtml --warningiserror --keep-going --quiet
 	$(BIN)/python book/_ext/print_book.py _build/singlehtml _build/explaining-rejects.pdf
 

@@ -114,7 +114,8 @@ def show(
         raise ValueError(f"alt must be a sentence that says what there is to see; found {alt!r}")
     if alt.strip() == caption.strip():
         raise ValueError("alt must not repeat the caption: readers who cannot see the figure get both")
-    files = {kind: _render(figure, kind) for kind in _METADATA}
+    files = {kind: render(figure, kind) for kind in _METADATA}
+    cuts = panel_cuts(figure)
     plt.close(figure)
     directory = _register(id, caption, data, {"alt": alt, "paper": paper, "kind": "figure"}, files)
     if directory is None:
@@ -127,7 +128,11 @@ def show(
             }
         )
     source = f"{os.environ[EXPORT_URI_VARIABLE]}/{id}.svg"
-    page = f"::::{{figure}} {source}\n:name: {id}\n:alt: {' '.join(alt.split())}\n\n{caption}\n::::\n"
+    options = {"name": id, "alt": " ".join(alt.split())}
+    if cuts:
+        options["figclass"] = "-".join(["panels", *map(str, cuts)])
+    said = "".join(f":{name}: {value}\n" for name, value in options.items())
+    page = f"::::{{figure}} {source}\n{said}\n{caption}\n::::\n"
     return Shown({"text/plain": alt, "text/markdown": page})
 
 
@@ -163,7 +168,31 @@ def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:
         raise ValueError("data must be a non-empty DataFrame: the numbers behind what is shown")
 
 
-def _render(figure: Figure, kind: str) -> bytes:
+def panel_cuts(figure: Figure) -> list[int]:
+    """Return where panels beside each other can be cut apart, in thousandths of the figure's width.
+
+    A phone shows such panels one below the other. A title or legend of the whole figure forbids it.
+    """
+    if figure.legends or figure.texts or figure._suptitle or figure._supxlabel:  # type: ignore[attr-defined]
+        return []
+    figure.draw_without_rendering()
+    spans = []
+    for ax in figure.axes:
+        # A scale of colours stays with the panels it is for.
+        together = [ax, *getattr(ax, "_colorbar_info", {}).get("parents", ())]
+        boxes = [box for box in (part.get_tightbbox() for part in together) if box is not None]
+        spans.append((min(box.x0 for box in boxes), max(box.x1 for box in boxes)))
+    spans = sorted((start / figure.bbox.width, end / figure.bbox.width) for start, end in spans)
+    cuts, reached = [], spans[0][1] if spans else 1.0
+    for start, end in spans:
+        if start > reached:
+            cuts.append(round(500 * (start + reached)))
+        reached = max(reached, end)
+    return cuts
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as SVG, PDF or PNG, byte for byte the same in every run."""
     # The salt makes the identifiers inside an SVG the same in every run.
     with io.BytesIO() as buffer, plt.rc_context({"svg.hashsalt": "lvqrej"}):
         figure.savefig(buffer, format=kind, dpi=_SVG_DPI if kind == "svg" else 200, metadata=_METADATA[kind])

@@ -77,6 +77,9 @@ def execute_side_by_side(app: Sphinx) -> None:
     """
     cache = get_cache(app.config.nb_execution_cache_path)
     chapters = [name for name in sorted(app.project.discover()) if name.startswith("notebooks/")]
+    for record in cache.list_project_records():
+        if not Path(record.uri).exists():  # renamed or removed since the last build
+            cache.remove_nb_from_project(record.pk)
     for name in chapters:
         reader = {"type": "plugin", "name": "myst_nb_md"}
         cache.add_nb_to_project(str(app.env.doc2path(name)), read_data=reader)
@@ -167,6 +170,45 @@ def mend_page(
         context["body"] = FORMULA.sub(r'<span class="unbroken">\1</span>', body)
 
 
+#: The page that once held the whole reference, the sections that it had, and what leads on from there.
+REFERENCE = "book/api"
+OLD_SECTIONS = {
+    "models": "api-models",
+    "certainties": "api-models",
+    "thresholds": "api-thresholds",
+    "counterfactuals": "api-explain",
+    "at-scale": "api-explain",
+    "sparser-several-robust-plausible": "api-variants",
+    "the-geometry-under-them": "api-inside",
+    "the-classifier": "api-classifier",
+    "explanations-for-people": "api-classifier",
+    "the-book-s-companion": "api-inside",
+}
+LEAD_ON = """<script>
+(function () {
+  const pages = %s;
+  const lead = () => {
+    const name = decodeURIComponent(location.hash.slice(1)).replace(/^module-/, "");
+    const page = pages[name] ?? pages[name.split(".").slice(0, 2).join(".")];
+    if (page) location.replace(`${page}.html${location.hash}`);
+  };
+  addEventListener("hashchange", lead);
+  lead();
+})();
+</script>"""
+
+
+def keep_old_anchors(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Let addresses of the time when the reference was one page lead to the page that has the object now."""
+    if pagename == REFERENCE and app.builder.name == "html":
+        domain: Any = app.env.get_domain("py")
+        places = {name: entry.docname for name, entry in {**domain.modules, **domain.objects}.items()}
+        pages = {".".join(name.split(".")[:2]): Path(page).name for name, page in places.items()}
+        context["body"] += LEAD_ON % json.dumps({**OLD_SECTIONS, **pages}, sort_keys=True)
+
+
 class VersionTable(Directive):
     """``{versions}``: the versions this page's numbers were made with."""
 
@@ -174,7 +216,7 @@ class VersionTable(Directive):
         """Return the table."""
         rows = [("Python", platform.python_version())]
         rows += [(name, importlib.metadata.version(name)) for name in PACKAGES]
-        return [_table(("what", "version"), rows)]
+        return [table(("what", "version"), rows)]
 
 
 class CheckTable(Directive):
@@ -190,7 +232,7 @@ def fill_checks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for place in list(doctree.findall(nodes.comment)):
         if place.astext() == "lvqrej-checks":
             rows = [(name, str(count)) for name, count in _counts(app.env).items()]
-            place.replace_self(_table(("what", "how many"), rows))
+            place.replace_self(table(("what", "how many"), rows))
 
 
 def _counts(env: BuildEnvironment) -> Counter[str]:
@@ -206,7 +248,8 @@ def _counts(env: BuildEnvironment) -> Counter[str]:
     return counts
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
+    """Return a table of text."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     for kind, lines in ((nodes.thead, [head]), (nodes.tbody, rows)):
@@ -290,11 +333,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-before-read-docs", tell_reading)
     app.connect("env-updated", tell_writing)
     app.connect("html-page-context", mend_page)
+    app.connect("html-page-context", keep_old_anchors)
     app.connect("doctree-resolved", fill_checks)
     app.connect("build-finished", publish_figures)
     app.connect("build-finished", remove_gone_pages)
     app.add_css_file("lvqrej.css")
     app.add_js_file("tab-stops.js", loading_method="defer")
+    app.add_js_file("panels.js", loading_method="defer")
     app.add_directive("versions", VersionTable)
     app.add_directive("checks", CheckTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,6 +21,11 @@ from sphinx.application import Sphinx
 SHOWN = re.compile(r"::::\{(?P<kind>figure|table)\}(?P<argument>[^\n]*)\n(?P<rest>.*)\n::::\n?", re.DOTALL)
 #: A role in a caption, such as a citation or a reference, of which only the content is left.
 ROLE = re.compile(r"\{[a-z:]+\}`([^`]*)`")
+#: The explorer in a chapter: its options, and its caption, which stays.
+EXPLORER = re.compile(
+    r"^(`{3,})\{explorer\}[^\n]*\n(?::\w+:[^\n]*\n)*(.*?)^\1[ ]*$", re.DOTALL | re.MULTILINE
+)
+INTERACTIVE = "*In the book an interactive picture stands here.* "
 #: The first lines of a chapter that was downloaded.
 NOTE = (
     "> **To run this chapter** you need the package `lvqrej` and, for its data and figures, `companion`. "
@@ -51,7 +56,9 @@ def make_self_contained(app: Sphinx, error: Exception | None) -> None:
                 _, notebook = executed.merge_match_into_notebook(notebook)
             notebook.cells.insert(0, new_markdown_cell(note, id="how-to-run"))
             for cell in notebook.cells:
-                if cell.cell_type == "code":
+                if cell.cell_type == "markdown":
+                    cell.source = EXPLORER.sub(lambda found: INTERACTIVE + found[2].strip(), cell.source)
+                elif cell.cell_type == "code":
                     cell.outputs = [part for output in cell.outputs for part in self_contained(output)]
             nbformat.write(notebook, file)
 

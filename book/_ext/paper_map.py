@@ -64,7 +64,11 @@ class PaperMap(SphinxDirective):
         """Return the tables, parsed from MyST."""
         self.root = Path(self.env.app.srcdir)
         self.env.note_dependency(FILE)
-        self.documented = set(re.findall(r"auto\w+:: (\S+)", (self.root / "book/api.md").read_text("utf-8")))
+        self.documented = {
+            name
+            for page in self.root.glob("book/api*.md")
+            for name in re.findall(r"auto\w+:: (\S+)", page.read_text("utf-8"))
+        }
         lines: list[str] = []
         for kind, rows in groupby(read_map(self.root), key=lambda row: row["kind"]):
             lines += [

@@ -113,6 +113,15 @@ FIT = """() => {
 NUMBER = """pages => document.querySelectorAll('.print-contents a').forEach(link => {
   link.dataset.page = pages[link.getAttribute('href').slice(1)] ?? '';
 })"""
+# Of the book only the cheat sheet stays.
+SHEET = """() => {
+  const sheet = document.querySelector('section#cheat-sheet');
+  if (!sheet) return false;
+  document.querySelectorAll('.print-title, .print-contents').forEach(part => part.remove());
+  document.querySelector('article').replaceChildren(sheet);
+  document.body.classList.add('print-sheet');
+  return true;
+}"""
 
 
 # A shape that matplotlib has hatched: its outline, what clips it, the pattern and the rest of its style.
@@ -191,8 +200,24 @@ def printed(page: Page) -> bytes:
     )
 
 
+def print_sheet(page: Page) -> bytes | None:
+    """Print the cheat sheet alone, as large as fits on one page; None if the book has none."""
+    if not page.evaluate(SHEET):
+        return None
+    for scale in (0.75, 0.7, 0.65, 0.6, 0.55, 0.5):
+        result = page.pdf(scale=scale, prefer_css_page_size=True, print_background=True, tagged=True)
+        if count_pages(result) == 1:
+            break
+    return result
+
+
+def count_pages(pdf: bytes) -> int:
+    """Return the number of pages of a PDF written by Chromium."""
+    return pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ")
+
+
 def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: str) -> int:
-    """Print the single page of `site` to `target`; return the number of pages."""
+    """Print the single page of `site` to `target`, its cheat sheet beside it; return the number of pages."""
     # Its style sheets and figures are named as from the folder above the page's.
     whole = site / "book.html"
     shutil.copyfile(site / root, whole)
@@ -210,10 +235,13 @@ def print_book(site: Path, target: Path, title: str, subtitle: list[str], root: 
         page.evaluate(FIT)
         page.evaluate(NUMBER, pages_of(printed(page)))
         result = printed(page)
+        sheet = print_sheet(page)
         browser.close()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(result)
-    return result.count(b"/Type /Page\n") + result.count(b"/Type /Page ")
+    if sheet is not None:
+        target.with_name("cheat-sheet.pdf").write_bytes(sheet)
+    return count_pages(result)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -74,6 +74,16 @@ def test_a_download_has_the_outputs_of_the_cache_and_shows_them_anywhere(book):
         assert printed.text == "printed\n"
 
 
+def test_a_download_keeps_the_caption_of_an_explorer(book):
+    notebook = nbformat.read(book.file, as_version=4)
+    notebook.cells[0].source = "Before.\n\n```{explorer} training\n:choose:\n\nMove it.\n```\n\nAfter."
+    nbformat.write(notebook, book.file)
+    book.config.nb_execution_mode = "off"
+    notebook_downloads.make_self_contained(book, None)
+    text = nbformat.read(book.file, as_version=4).cells[1].source
+    assert text == f"Before.\n\n{notebook_downloads.INTERACTIVE}Move it.\n\nAfter."
+
+
 def test_a_downloaded_source_says_how_to_get_what_it_imports(book):
     for _ in range(2):
         notebook_downloads.make_self_contained(book, None)

@@ -173,3 +173,13 @@ def test_the_package_loads_what_it_offers_and_nothing_more():
         "assert not hasattr(lvqrej, 'reject')"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_front_page_cites_what_the_citation_file_says():
+    book = yaml.safe_load((ROOT / "CITATION.cff").read_text())["preferred-citation"]
+    words = " ".join((ROOT / "notebooks/00-welcome.md").read_text().replace("> ", "").split())
+    author, title = book["authors"][0]["name"], book["title"]
+    assert f"{author} ({book['year']}). *{title}*. Version {book['edition']}. <{book['url']}>" in words
+    entry = {key: str(book[key]) for key in ("title", "year", "edition", "url")}
+    for key, value in {"author": f"{{{author}}}", **entry}.items():
+        assert re.search(rf"{key} += \{{{re.escape(value)}\}},", words), key

@@ -73,7 +73,11 @@ def book(tmp_path_factory):
     with chromium():
         pass  # without a browser, skip
     book = Book(tmp_path_factory.mktemp("printed"))
-    book.write("_toc.yml", "format: jb-book\nroot: notebooks/page\nchapters:\n- file: notebooks/second\n")
+    book.write(
+        "_toc.yml",
+        "format: jb-book\nroot: notebooks/page\nchapters:\n- file: notebooks/second\n- file: book/sheet\n",
+    )
+    book.write("book/sheet.md", "# Cheat sheet\n\nAll on one page.\n")
     book.write("notebooks/second.md", PAGE.split("# A page")[0] + SECOND)
     environment = {**os.environ, "PYTHONPATH": str(book.folder), "NO_COLOR": "1"}
     for command in commands():
@@ -86,14 +90,17 @@ def book(tmp_path_factory):
 
 
 def test_the_pdf_has_pages_bookmarks_and_no_pixels(book):
-    (pdf,) = (book.folder / "_build").glob("*.pdf")
+    sheet, pdf = sorted((book.folder / "_build").glob("*.pdf"))
+    assert print_book.count_pages(sheet.read_bytes()) == 1
+    assert sheet.name == "cheat-sheet.pdf"
     content = pdf.read_bytes()
     assert content.startswith(b"%PDF")
     assert b"/Outlines" in content
     assert b"/StructTreeRoot" in content
     assert b"/Subtype /Image" not in content
     pages = print_book.pages_of(content)
-    assert pages == {"print-0": 3, "print-1": max(pages.values()), "print-2": max(pages.values())}
+    last = max(pages.values())
+    assert pages == {"print-0": 3, "print-1": last - 1, "print-2": last - 1, "print-3": last}
     assert f"{max(pages.values())} pages: _build/{pdf.name}" in book.said
 
 
@@ -112,6 +119,7 @@ def test_the_page_is_ready_for_paper(book):
             ("A page", "3"),
             ("Another page", "5"),
             ("A section", ""),
+            ("Cheat sheet", ""),
         ]
         assert "visible code" in text
         assert "The folded solution." in text

@@ -242,3 +242,34 @@ def test_a_transparent_picture_stays_as_it_is(folder):
     picture, _ = picture_in_svg(folder, np.eye(3), alpha=0.4)
     assert picture.mode == "RGBA"
     assert picture.getextrema()[3][0] < 255
+
+
+def test_panels_beside_each_other_can_be_cut_apart():
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
+    axes[0].set(ylabel="a long label of the axis")
+    figure.colorbar(axes[1].imshow([[0, 1]]), ax=axes[1])
+    first, second = figures.panel_cuts(figure)
+    positions = [ax.get_position() for ax in figure.axes]
+    assert 1000 * positions[0].x1 < first < 1000 * positions[1].x0
+    assert 1000 * positions[3].x1 < second < 1000 * positions[2].x0
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1)])
+def test_panels_below_each_other_are_not_cut(shape):
+    figure, _ = plt.subplots(*shape)
+    assert figures.panel_cuts(figure) == []
+    plt.close(figure)
+
+
+def test_what_belongs_to_all_panels_is_not_cut():
+    figure, _ = plt.subplots(1, 2)
+    figure.suptitle("of both")
+    assert figures.panel_cuts(figure) == []
+    plt.close(figure)
+
+
+def test_the_book_is_told_where_to_cut(folder):
+    figure, _ = plt.subplots(1, 2, layout="constrained")
+    page = figures.show(figure, "fig-two", **WORDS, data=DATA)._repr_mimebundle_()["text/markdown"]
+    assert re.search(r"^:figclass: panels-\d{3}$", page, re.MULTILINE)
