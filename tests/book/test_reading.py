@@ -12,8 +12,6 @@ import reading  # noqa: E402
 
 #: Chapters of the first edition that are still too long, or do not yet say how long they take. Only remove.
 PENDING = {
-    "02-learning-vector-quantization",
-    "04-counterfactual-explanations",
     "05-relative-similarity",
     "06-decision-distance",
     "07-probabilistic-certainty",
