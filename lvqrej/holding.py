@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,8 @@ class Reason:
 def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     """Return a smallest sufficient reason of a row of `Explanations`, with up to k - 1 further ones."""
     names = batch.feature_names
-    search = _Search(
-        partial(_asked, batch, row), len(names), effort, _PAIRS if batch.accepted.gap == 0 else 0
-    )
+    pairs = _PAIRS if batch.accepted.gap == 0 else 0
+    search = _Search(partial(_asked, batch, row), len(names), effort, pairs)
     if search.accepted:
         raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
     found = [search.first()]
@@ -158,14 +158,10 @@ class _Search:
         alone = np.eye(d, dtype=bool)
         refuted, _, _ = ask(np.vstack([np.ones(d, dtype=bool), ~alone]))
         self.accepted = bool(refuted[0])
-        self.supports = list(alone[refuted[1:]])
-        self.needed = refuted[1:]  # what can do it alone is part of every reason
-        self.small = 2  # supports of fewer features are all known
-        two = np.array(list(combinations(np.flatnonzero(~self.needed), 2)), dtype=np.intp).reshape(-1, 2)
-        if 0 < len(two) <= pairs:
-            able: Mask = np.asarray(alone[two].any(axis=1))
-            self.supports += list(able[ask(~able)[0]])
-            self.small = 3
+        self.supports, self.known = list(alone[refuted[1:]]), 1  # all supports of so many features
+        if 0 < comb(d - len(self.supports), 2) <= pairs:
+            two = np.array([one | other for one, other in combinations(alone[~refuted[1:]], 2)])
+            self.supports, self.known = [*self.supports, *two[ask(~two)[0]]], 2
 
     def asked(self, kept: Mask) -> tuple[Mask, Mask, Mask]:
         """Ask whether sets (n, d) suffice; see `_asked`."""
@@ -180,47 +176,35 @@ class _Search:
 
     def first(self) -> tuple[Mask, bool]:
         """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""
-        effort, best = self.effort, np.ones(self.d, dtype=bool)
-        start, proven = self._grown(self._hitting())
-        best = self._minimal(start if proven else best)
-        unproven = [] if proven else [start]
+        effort, everything = self.effort, np.ones(self.d, dtype=bool)
+        start, proven = self._grown(np.zeros(self.d, dtype=bool))
+        best = self._minimal(start if proven else everything)
         self.effort = effort
-        while (chosen := self._hitting()).sum() < best.sum() and self._goes_on():
-            end, proven = self._grown(chosen)
-            if proven:
-                best = min(best, self._minimal(end), key=np.sum)
-            elif (end == chosen).all():
-                self.doubtful.append(chosen)
-        self.doubtful = self.doubtful or unproven
+        smaller = self.further([], int(best.sum()))
+        if smaller is not None:
+            return smaller, True
+        self.doubtful = self.doubtful or ([] if proven else [start])
         if best.all() and self.doubtful:  # all features together are no reason
             return min(self.doubtful, key=np.sum), False
         return best, True
 
-    def further(self, known: list[Mask]) -> Mask | None:
-        """Return a smallest reason without a known one in it; None if there is none or the effort ends."""
-        while self._goes_on():
-            chosen = self._hitting(known)
-            if not any(chosen):
-                self.exhausted = True
+    def further(self, known: Sequence[Mask], below: float = np.inf) -> Mask | None:
+        """Return a smallest reason of less than `below` features without a known one in it.
+
+        It is None if there is none or the effort ends.
+        """
+        while self.effort > 0 and len(self.doubtful) < _DOUBTS:
+            rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
+            chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
+            if chosen is None or chosen.sum() >= below:
+                self.exhausted = chosen is None
                 break
             end, proven = self._grown(chosen)
-            if proven and (end == chosen).all():
+            if (end == chosen).all() and proven:
                 return chosen
-            if not proven and (end == chosen).all():
+            if (end == chosen).all():
                 self.doubtful.append(chosen)
         return None
-
-    def _goes_on(self) -> bool:
-        return self.effort > 0 and len(self.doubtful) < _DOUBTS
-
-    def _hitting(self, known: Sequence[Mask] = ()) -> Mask:
-        """Return a smallest set that meets all supports, is part of no doubtful set and has no known one.
-
-        It is empty if there is none.
-        """
-        rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
-        chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
-        return np.zeros(self.d, dtype=bool) if chosen is None else chosen
 
     def _grown(self, chosen: Mask) -> tuple[Mask, bool]:
         """Add the support of what refutes a set, until nothing does; return it and whether that is proven."""
@@ -232,7 +216,7 @@ class _Search:
 
     def _shrunk(self, support: Mask) -> Mask:
         """Leave out features of a support as long as the rest can do it; note and return it."""
-        while support.sum() > self.small:
+        while support.sum() > self.known + 1:
             fewer = support & ~np.eye(self.d, dtype=bool)[support]
             refuted, _, changed = self.asked(~fewer)
             if not refuted.any():

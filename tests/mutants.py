@@ -221,7 +221,7 @@ MUTANTS = [
            "return np.minimum(found.lower_bounds, goal)",
            "return np.where(found.found, np.minimum(found.lower_bounds, goal), goal)"),
     Mutant("bounds", "sets grow as long as they are nearly unable", "lvqrej/sparsest.py",
-           "fits = len(rest), part >= least[j]", "fits = len(rest), part >= 0.5 * least[j]"),
+           "fits = bounds >= least", "fits = bounds >= 0.5 * least"),
     Mutant("bounds", "the gap is relative to the bound", "lvqrej/explanation.py",
            "np.divide(short, self.distances, out=short, where=there)",
            "np.divide(short, np.maximum(self.lower_bounds, 1e-300), out=short, where=there)"),
