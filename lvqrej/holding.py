@@ -9,9 +9,8 @@ is refuted by a counterfactual that changes none of its features, whose support 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -103,25 +102,22 @@ class Reason:
 
 def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     """Return a smallest sufficient reason of a row of `Explanations`, with up to k - 1 further ones."""
-    names = batch.feature_names
-    pairs = _PAIRS if batch.accepted.gap == 0 else 0
-    search = _Search(partial(_asked, batch, row), len(names), effort, pairs)
-    if search.accepted:
-        raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
+    names, search = batch.feature_names, _Search(batch, row, effort)
     found = [search.first()]
     while len(found) < k and (mask := search.further([reason for reason, _ in found])) is not None:
         found.append((mask, True))
-    fewest = search.least()
 
     def named(mask: Mask) -> list[str]:
         return [names[i] for i in np.flatnonzero(mask)]
 
+    fewest = smallest_hitting_set(np.array(search.supports).reshape(-1, len(names)))
+    assert fewest is not None  # all features together hit everything
     doubtful = min(search.doubtful, key=np.sum, default=np.ones(len(names), dtype=bool))
     reasons = [
         Reason(
             indices=np.flatnonzero(mask).tolist(),
             proven=proven,
-            fewest=fewest,
+            fewest=int(fewest.sum()),
             supports=[named(support) for support in search.supports],
             not_refuted=named(doubtful) if doubtful.sum() < mask.sum() else None,
             others=[],
@@ -134,45 +130,34 @@ def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     return replace(reasons[0], others=reasons[1:])
 
 
-def _asked(batch: Any, row: int, kept: Mask) -> tuple[Mask, Mask, Mask]:
-    """Return whether sets of kept features (n, d) are refuted, whether they suffice, and what refutes them.
-
-    A set that is neither is not refuted, which is no proof. All features together suffice, as the sample is
-    rejected.
-    """
-    answers = batch.completions(row, ~kept, np.zeros(len(kept), dtype=np.int64))
-    refuted = np.asarray(answers.found)
-    proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
-    return refuted, proven, refuted[:, None] & (answers.counterfactuals != batch.samples[row])
-
-
 class _Search:
     """Supports of counterfactuals that are known so far, and sets that are neither refuted nor proven."""
 
-    def __init__(
-        self, ask: Callable[[Mask], tuple[Mask, Mask, Mask]], d: int, effort: int, pairs: int
-    ) -> None:
-        self._ask, self.d, self.effort = ask, d, effort
+    def __init__(self, batch: Any, row: int, effort: int) -> None:
+        self.batch, self.row, self.d, self.effort = batch, row, len(batch.feature_names), 0
         self.doubtful: list[Mask] = []
         self.exhausted = False
-        alone = np.eye(d, dtype=bool)
-        refuted, _, _ = ask(np.vstack([np.ones(d, dtype=bool), ~alone]))
-        self.accepted = bool(refuted[0])
+        alone = np.eye(self.d, dtype=bool)
+        refuted, _, _ = self.asked(np.vstack([np.ones(self.d, dtype=bool), ~alone]))
+        if refuted[0]:
+            raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
         self.supports, self.known = list(alone[refuted[1:]]), 1  # all supports of so many features
-        if 0 < comb(d - len(self.supports), 2) <= pairs:
+        if batch.accepted.gap == 0 and 0 < comb(self.d - len(self.supports), 2) <= _PAIRS:
             two = np.array([one | other for one, other in combinations(alone[~refuted[1:]], 2)])
-            self.supports, self.known = [*self.supports, *two[ask(~two)[0]]], 2
+            self.supports, self.known = [*self.supports, *two[self.asked(~two)[0]]], 2
+        self.effort = effort
 
     def asked(self, kept: Mask) -> tuple[Mask, Mask, Mask]:
-        """Ask whether sets (n, d) suffice; see `_asked`."""
-        self.effort -= len(kept)
-        return self._ask(kept)
+        """Return whether sets of kept features (n, d) are refuted, whether they suffice, and what refutes.
 
-    def least(self) -> int:
-        """Return how many features a reason has at least."""
-        smallest = smallest_hitting_set(np.array(self.supports).reshape(-1, self.d))
-        assert smallest is not None  # all features together hit everything
-        return int(smallest.sum())
+        A set that is neither is not refuted, which is no proof. All features together suffice, as the sample
+        is rejected.
+        """
+        self.effort -= len(kept)
+        answers = self.batch.completions(self.row, ~kept, np.zeros(len(kept), dtype=np.int64))
+        refuted = np.asarray(answers.found)
+        proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
+        return refuted, proven, refuted[:, None] & (answers.counterfactuals != self.batch.samples[self.row])
 
     def first(self) -> tuple[Mask, bool]:
         """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""

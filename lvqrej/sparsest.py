@@ -145,9 +145,9 @@ class _Search:
             if self.effort < 1:
                 return None
             self.effort -= 1
-            chosen = np.array(list(combinations(others, number)), dtype=np.intp)
-            sets = np.repeat(self.forced[None], len(chosen), axis=0)
-            np.put_along_axis(sets, chosen, True, axis=1)
+            indices = np.array(list(combinations(others, number)), dtype=np.intp)
+            sets = np.repeat(self.forced[None], len(indices), axis=0)
+            np.put_along_axis(sets, indices, True, axis=1)
             return float(self._tried(sets).min())
         while (chosen := self._hitting(size)) is not None:
             if self.effort < 1:
@@ -167,7 +167,7 @@ class _Search:
         return np.minimum(found.lower_bounds, goal)
 
     def _hitting(self, size: int) -> Mask | None:
-        """Return a set (d,) of this size that hits the complements of all unable sets, None if there is none."""
+        """Return a set (d,) of this size that hits the complements of all unable sets; None if none does."""
         rows = np.array([~features for features, _ in self.unable]).reshape(-1, len(self.free))
         chosen = smallest_hitting_set(rows, self.forced, ~self.free)
         if chosen is None or chosen.sum() > size:

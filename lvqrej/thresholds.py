@@ -193,14 +193,12 @@ class AccuracyRejectCurve:
         """
         least, bounds = check_number(accuracy, "accuracy", low=0, high=1), self.accuracy_bounds
         enough = bounds >= least
-        if enough.any():
-            return self._point(int(np.argmax(enough)))
-        point = self._point(int(np.argmax(bounds)), found=False)
-        return point._replace(
+        point = self._point(int(np.argmax(enough if enough.any() else bounds)), found=bool(enough.any()))
+        return point if point.found else point._replace(
             shortfall=f"no threshold has an accuracy of {least:g} with {CONFIDENCE:.0%} confidence on "
             f"{self.n_samples} held-out samples: taken is the one with the largest that is supported, "
             f"{point.accuracy_bound:.3g}, which rejects {point.reject_rate:.0%}"
-        )
+        )  # fmt: skip
 
     def at_conformal(self, share: float) -> OperatingPoint:
         """Return the point that rejects the fewest samples with (accepted errors + 1) / (n + 1) <= share.
@@ -376,28 +374,27 @@ def local_curve(certainty: ArrayLike, correct: ArrayLike, nearest: ArrayLike, m:
     # One error less counts more than any order; the sum of ranks decides between equal choices.
     worth = np.where(right, 0, n * (n + 1)) - 1 - np.searchsorted(np.unique(r), r)
     best, picks = np.array([0]), []
-    for j in range(m):
+    for j in np.unique(owner).astype(int):
         mine = owner == j
-        order = np.flatnonzero(mine)[np.argsort(r[mine], kind="stable")]
-        own = accuracy_reject_curve(r[mine], right[mine]) if mine.any() else None
-        counts = np.zeros(1, dtype=np.int64) if own is None else own.n_rejected
-        gains = np.append(0, np.cumsum(worth[order]))[counts]
-        new, pick = np.full(len(best) + counts[-1], _NEVER), np.zeros(len(best) + counts[-1], dtype=np.int64)
-        for choice, (count, gain) in enumerate(zip(counts, gains, strict=True)):
+        own = accuracy_reject_curve(r[mine], right[mine])
+        gains = np.append(0, np.cumsum(worth[mine][np.argsort(r[mine], kind="stable")]))[own.n_rejected]
+        new = np.full(len(best) + own.n_samples, _NEVER)
+        pick = np.zeros(len(new), dtype=np.int64)
+        for choice, (count, gain) in enumerate(zip(own.n_rejected, gains, strict=True)):
             part = slice(count, count + len(best))
             better = (best > _NEVER) & (best + gain > new[part])
             new[part][better], pick[part][better] = (best + gain)[better], choice
         best = new
-        picks.append((own, counts, pick))
+        picks.append((j, own, pick))
     n_rejected = np.flatnonzero(best > _NEVER)
-    thresholds, left = np.empty((len(n_rejected), m)), n_rejected.copy()
     usual = everywhere.thresholds[np.searchsorted(everywhere.n_rejected, n_rejected)]
-    n_errors = np.zeros(len(left), dtype=np.int64)
-    for j in reversed(range(m)):
-        own, counts, pick = picks[j]
-        thresholds[:, j] = usual if own is None else own.thresholds[pick[left]]
-        n_errors += 0 if own is None else own.n_errors[pick[left]]
-        left -= counts[pick[left]]
+    thresholds = np.repeat(usual[:, None], m, axis=1)
+    left, n_errors = n_rejected.copy(), np.zeros(len(n_rejected), dtype=np.int64)
+    for j, own, pick in reversed(picks):
+        choices = pick[left]
+        thresholds[:, j] = own.thresholds[choices]
+        n_errors += own.n_errors[choices]
+        left -= own.n_rejected[choices]
     # With ties more rejects may leave more errors: such a choice is of no use.
     useful = n_errors <= np.minimum.accumulate(n_errors)
     return AccuracyRejectCurve(thresholds[useful], n_rejected[useful], n_errors[useful], n)
