@@ -181,7 +181,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         calibration : (X, y), optional
             Samples to hold a promise on, or to choose local thresholds, instead of a share of the above.
         groups : "class" or array-like of shape (n,), optional
-            Let a risk hold within each group of samples at once, or for each predicted class.
+            Let a risk hold within each group of samples at once, or for each predicted class. Nothing can be
+            promised of one without held-out samples.
         """
         fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
         rule = check_rule(self.threshold, self.local)

@@ -170,7 +170,8 @@ class Fitting:
         check_informative(curve, option.largest)
         if rule[0] == "risk":
             chosen, tested = np.array_split(np.random.default_rng(self.seed).permutation(len(r)), 2)
-            groups = verdicts.label if isinstance(held_out.groups, str) else held_out.groups
+            by_class = isinstance(held_out.groups, str)
+            groups = option.classes[verdicts.label] if by_class else held_out.groups
             if local:
                 curve = candidates = local_curve(r[chosen], right[chosen], nearest[chosen], m)
             else:
@@ -178,6 +179,7 @@ class Fitting:
             point = at_risk(
                 candidates, r[tested], right[tested], *rule[1:],
                 nearest=nearest[tested] if local else None, groups=None if groups is None else groups[tested],
+                among=option.classes if by_class else groups,
             )  # fmt: skip
             if not point.found:
                 warnings.warn(point.shortfall, ThresholdWarning, stacklevel=3)
@@ -300,6 +302,9 @@ def divided(share: Any, seed: int, groups: Any, *parts: Any) -> list[Any]:
         raise ValueError(
             f"calibration must leave samples of each class for training; found none of {missing}"
         )
+    missing = np.setdiff1d(parts[-1], result[-1]).tolist()
+    if missing:
+        raise ValueError(f"calibration must hold out samples of each group; found none of {missing}")
     return [*result[:-2], groups if by_class else result[-1]]
 
 
