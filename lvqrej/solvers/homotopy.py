@@ -27,11 +27,10 @@ _DEPENDENT = 1e-11
 
 
 class Path(NamedTuple):
-    """Where the path ended: status (n,), change (n, d), and the direction of the last segment (n, d)."""
+    """Where the path ended: status (n,) and change (n, d)."""
 
     status: Ints
     beta: Floats
-    direction: Floats
 
 
 def homotopy(
@@ -62,7 +61,7 @@ def homotopy(
     array([[2.2929, 0.2929]])
     """
     n, d = c.shape
-    result = Path(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, d)))
+    result = Path(np.full(n, UNRESOLVED), np.zeros((n, d)))
     problems = _Problems(gram, metric, c, s, g, up, down, cutoff)
     for _ in range(4 * d + 20 if max_steps is None else max_steps):
         if problems.put(problems.step(), result):
@@ -84,7 +83,7 @@ class _Problems:
         n, d = c.shape
         self.gram, self.metric, self.c, self.s, self.f = gram, metric, c.copy(), s, g.copy()
         self.up, self.down, self.cutoff, self.index = up, down, cutoff, np.arange(n)
-        self.beta, self.v, self.sign, self.barred = np.zeros((4, n, d))
+        self.beta, self.sign, self.barred = np.zeros((3, n, d))
         self.skipped, self.length = np.zeros((n, d), dtype=bool), np.zeros(n)
         # The strongest correlation comes first; a problem without any is at the end of its path.
         strength = np.where(np.where(c > 0, up, down), np.abs(c), 0.0)
@@ -94,7 +93,7 @@ class _Problems:
 
     def put(self, status: Ints, result: Path) -> bool:
         """Store where the problems are, let those with a status of at least 0 go; whether all have ended."""
-        result.beta[self.index], result.direction[self.index] = self.beta, self.v
+        result.beta[self.index] = self.beta
         left = status < 0
         if not left.all():
             result.status[self.index[~left]] = status[~left]
@@ -113,8 +112,6 @@ class _Problems:
         v = self._solved(n, active, signs)
         h = (signs * v).sum(axis=1)
         a = np.einsum("npd,np->nd", self.gram[self.metric[:, None], active], v)
-        self.v = np.zeros_like(self.beta)
-        self.v[n[:, None], active] = v
         join, feature, joined_sign = self._next_join(n, a)
         with np.errstate(divide="ignore", invalid="ignore"):
             # An active feature may return to 0 first.
@@ -128,7 +125,7 @@ class _Problems:
         arrives = (discriminant >= 0) & (root <= np.minimum(t, end))
         ends = ~arrives & (t >= end)
         t = np.where(arrives, root, np.minimum(t, end))
-        self.beta += t[:, None] * self.v
+        self.beta[n[:, None], active] += t[:, None] * v
         self.length += t * h
         status[self.length > self.cutoff] = CUT_OFF
         status[arrives], status[ends] = SOLVED, INFEASIBLE
