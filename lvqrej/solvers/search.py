@@ -144,29 +144,6 @@ class Constraints:
         """Return the places of the points that are measured in this metric."""
         return slice(None) if len(self.metrics) == 1 else np.flatnonzero(self.point_metric == m)
 
-    def weighed(self, weights: Floats) -> Weighed:
-        """Return metrics and normals in units of the objective; those of the latest weights are kept."""
-        latest: Weighed | None = vars(self).get("_weighed")
-        if latest is None or not np.array_equal(latest.weights, weights):
-            M, (normals, sizes) = self.metrics / weights, self.normals
-            gram = np.einsum("mkd,mke->mde", M, M)
-            length = np.sqrt(np.einsum("mii->mi", gram))
-            latest = vars(self)["_weighed"] = Weighed(
-                weights, M, gram, length, normals / weights, sizes / weights
-            )
-        return latest
-
-
-class Weighed(NamedTuple):
-    """What all samples share, in units of the objective: beta = w delta."""
-
-    weights: Floats  # (d,)
-    M: Floats  # (M, k, d) metrics / w
-    gram: Floats  # (M, d, d)
-    length: Floats  # (M, d) column lengths |M_k|
-    Q: Floats  # (c, d) normals / w
-    Q_size: Floats  # (c, d)
-
 
 def search(
     cells: Constraints, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin
@@ -220,7 +197,7 @@ def _search(view: View, found: Nearest) -> None:
             at, length = rows[nearer], distance[nearer]
             best[at], found.cells[at] = length, cell[nearer]
             found.paths[at] = np.where(length > 0, path[nearer], START)
-            found.changes[at] = answer.beta[nearer] / view.W.weights
+            found.changes[at] = answer.beta[nearer] / view.weights
             rows, width = rows if width == 1 else np.unique(rows), 1 if by_cone else 4 * width
     found.bounds[:] = np.minimum(bounds.min(axis=1), best)
 
@@ -240,12 +217,24 @@ class View:
     def __init__(
         self, cells: Constraints, weights: Floats, X: Floats, lower: Floats, upper: Floats, margin: Floats
     ) -> None:
-        self.cells, self.W, self.X, self.aim = cells, cells.weighed(weights), X, margin
+        self.cells, self.weights, self.X, self.aim = cells, weights, X, margin
         self.lo, self.hi = (lower - X) * weights, (upper - X) * weights
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
         self.s, self.paths = cells.alpha - cells.beta, np.full(len(cells.rows), HOMOTOPY)
         self.paths[(cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1)] = SIMPLEX
         self.z, self.reach, self.g, self.size = cells.seen_from(X)
+        self.M = cells.metrics / weights
+        self.Q, self.Q_size = (part / weights for part in cells.normals)  # of the half-spaces
+
+    @cached_property
+    def gram(self) -> Floats:
+        """M'M of each metric, of shape (M, d, d)."""
+        return np.einsum("mkd,mke->mde", self.M, self.M)
+
+    @cached_property
+    def length(self) -> Floats:
+        """The lengths of the columns of M, of shape (M, d)."""
+        return np.sqrt(np.square(self.M).sum(axis=1))
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -253,10 +242,10 @@ class View:
         A half-space: g / max_k |Q_k|. A ball: g |A| / ((|A| + B) max_k |c_k|), c = M'A. Infinite where
         nothing that may move helps.
         """
-        cells, W = self.cells, self.W
+        cells = self.cells
         value, rate = self.g - self.unit * self.size, np.ones(self.g.shape)
         flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
-        rate[flat] = self._steepest((W.Q + np.copysign(self.unit * W.Q_size, W.Q))[flat, None])
+        rate[flat] = self._steepest((self.Q + np.copysign(self.unit * self.Q_size, self.Q))[flat, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             if len(curved):
                 rate[curved] = self._ball_rates(curved)
@@ -275,15 +264,15 @@ class View:
 
     def _ball_rates(self, j: Ints) -> Floats:
         """Return what divides the value of balls j in the bound, of shape (balls, n)."""
-        cells, W = self.cells, self.W
+        cells = self.cells
         alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, cells.ball))
         near, far, (S, n, k) = cells.near[j], cells.far[j], self.z.shape
-        pulls = np.empty((S, n, len(W.weights)))
-        for m, M in enumerate(W.M):
+        pulls = np.empty((S, n, len(self.weights)))
+        for m, M in enumerate(self.M):
             mine = cells.of_metric(m)
-            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(W.weights))
+            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(self.weights))
         steepest = self._steepest(alpha[:, None] * pulls[near] - beta[:, None] * pulls[far])
-        longest = W.length.max(axis=1)[cells.metric[j], None]
+        longest = self.length.max(axis=1)[cells.metric[j], None]
         rounding = longest * (alpha * self.reach[near] + beta * self.reach[far])
         rate = np.where(steepest > 0, steepest + self.unit * rounding, 0.0)
         norm = np.sqrt(np.maximum(self.s[j][:, None] * self.g[j] + rest, 0.0))
@@ -311,14 +300,14 @@ class View:
 
     def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto cells of half-spaces."""
-        W, at = self.W, i[:, None]
+        at = i[:, None]
         g, margin = self.g[rows, at], self._margin(rows, at)
-        found = dual_simplex(W.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
+        found = dual_simplex(self.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
         # Few multipliers are not 0.
         lam, here = found.multipliers, np.arange(len(i))[:, None]
         some = np.argsort(-lam, axis=1)[:, : int((lam > 0).sum(axis=1).max())]
         lam, j = lam[here, some], rows[here, some]
-        q, q_size = (np.einsum("nr,nrd->nd", lam, part[j]) for part in (W.Q, W.Q_size))
+        q, q_size = (np.einsum("nr,nrd->nd", lam, part[j]) for part in (self.Q, self.Q_size))
         tau, tau_size, margin = (
             (lam * np.where(lam > 0, part, 0.0)).sum(axis=1)
             for part in (g[here, some], self.size[j, at], margin[here, some])
@@ -347,21 +336,22 @@ class View:
 
         If another ball is missed, it is tried next. What neither meets is left to the cone program.
         """
-        W, lo, hi, cells, here = self.W, self.lo[i], self.hi[i], self.cells, np.arange(len(i))
+        lo, hi, cells, here = self.lo[i], self.hi[i], self.cells, np.arange(len(i))
         ball, first = (rows >= 0) & ~cells.flat[rows], j is None
         if j is None:
             j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
         metric, s, g, margin = cells.metric[j], self.s[j], self.g[j, i], self._margin(j, i)
         A, size = self._terms(i, j)
-        c = _times(W.M.transpose(0, 2, 1), metric, A)
-        path = homotopy(W.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
+        c = _times(self.M.transpose(0, 2, 1), metric, A)
+        path = homotopy(self.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
         beta, solved, s = path.beta, path.status == SOLVED, s[:, None]
-        e = _times(W.M, metric, beta)
+        e = _times(self.M, metric, beta)
         y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
-        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s[:, 0] * long)[:, None] * W.length[metric]
+        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s[:, 0] * long)[:, None] * self.length[metric]
         tau_size = self.size[j, i] + square + 2 * size * long
-        row = 2 * _times(W.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
-        values = self._values(i, rows, beta)
+        row = 2 * _times(self.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
+        there = cells.seen_from(self.X[i] + beta / self.weights)[2]
+        values = there[rows, here[:, None]] + 0.5 * self._margin(rows, i[:, None])  # half is for rounding
         valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (values <= 0).all(axis=1)
         result = self._certified(i, path.status, beta, valid, row, cutoff)
         others = np.where(ball & (rows != j[:, None]), values, -np.inf)
@@ -381,21 +371,6 @@ class View:
         A = alpha[:, None] * self.z[near, i] - beta[:, None] * self.z[far, i]
         return A, alpha * self.reach[near, i] + beta * self.reach[far, i]
 
-    def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
-        """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
-        cells, W, here, at = self.cells, self.W, np.arange(len(i))[:, None], i[:, None]
-        squares = np.empty((len(self.z), len(i)))
-        for m, M in enumerate(W.M):
-            mine = cells.of_metric(m)
-            moved = self.z[mine][:, i] - beta @ M.T
-            squares[mine] = np.einsum("snk,snk->sn", moved, moved)
-        near, far = squares[cells.near[rows], here], squares[cells.far[rows], here]
-        value = cells.alpha[rows] * near - cells.beta[rows] * far + cells.gamma[rows]
-        plain = cells.plain[rows]
-        if plain.any():
-            value = np.where(plain, self.g[rows, at] - np.einsum("nrd,nd->nr", W.Q[rows], beta), value)
-        return np.where(rows >= 0, value + 0.5 * self._margin(rows, at), -np.inf)
-
     def _margin(self, j: Any, i: Any) -> Floats:
         """Return how far inside to aim; plain half-spaces, which noise does not move, are met as they are."""
         aim = np.where(self.cells.plain[j], np.minimum(self.aim[i], ROUNDING), self.aim[i])
@@ -403,12 +378,12 @@ class View:
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
-        W, j = self.W, rows[rows >= 0]
+        j = rows[rows >= 0]
         flat, metric = self.cells.flat[j], self.cells.metric[j]
         A, size = self._terms(np.full(len(j), i), j)
-        q, q_size = 2 * _times(W.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * W.length[metric]
-        q[flat], q_size[flat] = W.Q[j[flat]], W.Q_size[j[flat]]
-        metrics, none = list(W.M), np.empty((0, len(W.weights)))
+        q, q_size = 2 * _times(self.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * self.length[metric]
+        q[flat], q_size[flat] = self.Q[j[flat]], self.Q_size[j[flat]]
+        metrics, none = list(self.M), np.empty((0, len(self.weights)))
         return Program(
             M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
