@@ -154,7 +154,7 @@ MUTANTS = [
            "tests/package/test_training.py tests/package/test_lvq.py"),
     # Cells
     Mutant("cells", "balls of relative similarity a tenth too strict", "lvqrej/certainty.py",
-           "alpha=1 + theta", "alpha=1 + 1.1 * theta",
+           "alpha=1 + share", "alpha=1 + 1.1 * share",
            "tests/package/test_certainty.py tests/package/test_cells.py"),
     Mutant("cells", "margins of the decision distance a tenth too wide", "lvqrej/certainty.py",
            "2 * theta * self.separations]", "1.8 * theta * self.separations]",
@@ -188,7 +188,8 @@ MUTANTS = [
     Mutant("certificates", "bounds of balls by their diameters", "lvqrej/solvers/search.py",
            "rate * (norm + np.sqrt(np.maximum(rest, 0.0))) / norm", "rate * norm / norm", _SEARCH),
     Mutant("certificates", "half-spaces bounded by half the rate", "lvqrej/solvers/search.py",
-           "return size.max(axis=1)[:, None]", "return 0.5 * size.max(axis=1)[:, None]", _SEARCH),
+           "result: Floats = np.abs(pull).max(axis=2)", "result: Floats = np.abs(pull).max(axis=2) / 2",
+           _SEARCH),
     Mutant("certificates", "the answer counts as its own proof", "lvqrej/solvers/search.py",
            "found.bounds[:] = np.minimum(bounds.min(axis=1), best)", "found.bounds[:] = best", _SEARCH),
     Mutant("certificates", "every projection is certified by its length", "lvqrej/solvers/search.py",

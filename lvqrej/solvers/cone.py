@@ -61,14 +61,11 @@ class Program(NamedTuple):
 
     def bound(self, e: list[Floats], lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and any images e give."""
-        squares, q_size, tau_size = self.squares(e), self.q_size.copy(), self.g_size.copy()
-        for j in np.flatnonzero(self.s):
-            size = self.s[j] * np.linalg.norm(e[j])
-            q_size[j] += 2 * size * np.linalg.norm(self.M[j], axis=0)
-            tau_size[j] += squares[j] + 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e[j])
+        squares, lengths = self.squares(e), np.array([np.linalg.norm(M, axis=0) for M in self.M])
+        q_size = self.q_size + 2 * np.sqrt(self.s * squares)[:, None] * lengths
         unit = (len(self.lo) + max([len(M) for M in self.M], default=0) + 16) * EPS
         row = (lam @ self.gradients(e))[None], np.array([lam @ (self.g - squares)])
-        sizes = (lam @ q_size)[None], np.array([lam @ tau_size])
+        sizes = (lam @ q_size)[None], np.array([lam @ (self.g_size + squares)])
         return float(certified(*row, *sizes, self.lo[None], self.hi[None], unit)[0])
 
 

@@ -72,8 +72,7 @@ def homotopy(
 class _Problems:
     """The problems that are still on their way; row i belongs to problem `index[i]`.
 
-    `sign` is that of the correlation of active features, 0 for others; `skipped` features depend on active
-    ones; `barred` is the sign with which a feature has just left: that it could join again is no event.
+    `sign` is that of the correlation of active features, 0 for others; `skipped` ones depend on active ones.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class _Problems:
         n, d = c.shape
         self.gram, self.metric, self.c, self.s, self.f = gram, metric, c.copy(), s, g.copy()
         self.up, self.down, self.cutoff, self.index = up, down, cutoff, np.arange(n)
-        self.beta, self.sign, self.barred = np.zeros((3, n, d))
+        self.beta, self.sign = np.zeros((2, n, d))
         self.skipped, self.length = np.zeros((n, d), dtype=bool), np.zeros(n)
         # The strongest correlation comes first; a problem without any is at the end of its path.
         strength = np.where(np.where(c > 0, up, down), np.abs(c), 0.0)
@@ -134,11 +133,9 @@ class _Problems:
             self.f += t * h * (self.s * t - 2 * self.mu)
             self.mu -= self.s * t
             self.c -= (self.s * t)[:, None] * a
-            self.barred = np.zeros_like(self.sign)
             # One leaves, and what was skipped may join again ...
             out = n[go & leaves]
             left = active[out, leaver[out]]
-            self.barred[out, left] = self.sign[out, left]
             self.beta[out, left] = self.sign[out, left] = 0.0
             self.skipped[out] = False
             # ... or one joins, unless it depends on the active ones.
@@ -166,10 +163,9 @@ class _Problems:
         """Return when a feature reaches the correlation mu, which, and with what sign."""
         mu, s, c = self.mu[:, None], self.s[:, None], self.c
         out = (self.sign == 0) & ~self.skipped
-        rises, falls = out & self.up & (self.barred <= 0), out & self.down & (self.barred >= 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rise = np.where(rises & (a < 1), np.maximum(mu - c, 0.0) / (s * (1 - a)), np.inf)
-            fall = np.where(falls & (a > -1), np.maximum(mu + c, 0.0) / (s * (1 + a)), np.inf)
+            rise = np.where(out & self.up & (a < 1), np.maximum(mu - c, 0.0) / (s * (1 - a)), np.inf)
+            fall = np.where(out & self.down & (a > -1), np.maximum(mu + c, 0.0) / (s * (1 + a)), np.inf)
         first = np.minimum(rise, fall)
         k = first.argmin(axis=1)
         return first[n, k], k, np.where(rise[n, k] <= fall[n, k], 1.0, -1.0)

@@ -346,10 +346,9 @@ class View:
         path = homotopy(self.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
         beta, solved, s = path.beta, path.status == SOLVED, s[:, None]
         e = _times(self.M, metric, beta)
-        y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
-        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + s[:, 0] * long)[:, None] * self.length[metric]
-        tau_size = self.size[j, i] + square + 2 * size * long
-        row = 2 * _times(self.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
+        q, square = 2 * _times(self.M.transpose(0, 2, 1), metric, A - s * e), (s * e * e).sum(axis=1)
+        q_size = 2 * (size + np.sqrt(s[:, 0] * square))[:, None] * self.length[metric]
+        row = q, g - square, q_size, self.size[j, i] + square, margin
         there = cells.seen_from(self.X[i] + beta / self.weights)[2]
         values = there[rows, here[:, None]] + 0.5 * self._margin(rows, i[:, None])  # half is for rounding
         valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (values <= 0).all(axis=1)
