@@ -15,17 +15,11 @@ PENDING = {
     "05-relative-similarity",
     "06-decision-distance",
     "07-probabilistic-certainty",
-    "08-how-fast",
     "09-explain-your-own-rejects",
-    "10-digits",
     "11-algorithmic-properties",
     "12-goodness",
     "13-published-code",
     "14-reproduction-report",
-    "15-sparser-several-robust-plausible",
-    "16-at-scale",
-    "17-what-holds-a-reject",
-    "19-choosing-the-threshold",
 }
 
 #: The front page is for finding one's way.
