@@ -1,7 +1,8 @@
 """What the book's explorer needs to know: the running example as one file of data for its script.
 
 The explorer answers in the reader's browser, where no Python is. The build exports prototypes, metrics and
-calibrations in full precision, and a few answers of `explain` for readers without scripts.
+calibrations in full precision, and a few answers of `explain` for readers without scripts. Chapters show the
+explorer set to their scene; `scene` draws the picture that stands for it on paper and without scripts.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
+from companion import drawing, figures
 from companion.figures import MARKERS, PALETTE
 from companion.running_example import RunningExample, running_example
 from lvqrej import (
@@ -51,8 +56,9 @@ def explorer_data() -> dict[str, Any]:
     """Return everything the explorer shows or computes with, as plain lists, numbers and strings.
 
     Keys: features, classes, limits, samples, labels, start (the rejected wine), model, colours, palette,
-    markers, and options: a list with key, name, range, threshold (a fifth of the wines is rejected), what
-    its certainty is computed from, and the answer of `explain` for the wine.
+    markers, training (the models of `training_history`), and options: a list with key, name, range,
+    threshold (a fifth of the wines is rejected), what its certainty is computed from, and the answer of
+    `explain` for the wine.
     """
     example = running_example()
     options = [_option(example, key, option) for key, option in explorer_options(example).items()]
@@ -68,8 +74,70 @@ def explorer_data() -> dict[str, Any]:
         "colours": [to_hex(colours((k + 0.5) / COLOURS)) for k in range(COLOURS)],
         "palette": PALETTE[: len(example.model.classes)],
         "markers": MARKERS[: len(example.model.classes)],
+        "training": [_model(model) | {"cost": cost} for cost, model in training_history(example)],
         "options": options,
     }
+
+
+def training_history(example: RunningExample) -> list[tuple[float, PrototypeModel]]:
+    """Return cost and model before the first and after each iteration of the running example's training."""
+    trained = GMLVQ(prototypes_per_class=2, regularization=0, random_state=0, keep_history=True)
+    trained.fit(example.X, example.y)
+    return [
+        (state["cost"], PrototypeModel(state["w"], trained.c_w_, state["omega"], example.feature_names))
+        for state in trained.history_
+    ]
+
+
+def scene(key: str, theta: float | None = None) -> tuple[bytes, str]:
+    """Draw what the explorer shows at first in a chapter; return the picture (SVG) and a description of it.
+
+    Parameters
+    ----------
+    key : str
+        A key of `RANGES`, or "training".
+    theta : float, optional
+        The threshold; without it, the one that rejects a fifth of the wines.
+    """
+    example = running_example()
+    with plt.rc_context(figures.STYLE):
+        fig, ax = plt.subplots(figsize=(6.4, 6.4))
+        words = _training(ax, example) if key == "training" else _reject(ax, example, key, theta)
+        ax.set(xlim=example.limits[0], ylim=example.limits[1])
+        ax.set(
+            xlabel=f"{example.feature_names[0]} (standardised)",
+            ylabel=f"{example.feature_names[1]} (standardised)",
+        )
+        drawn = figures.render(fig, "svg")
+        plt.close(fig)
+    return drawn, words
+
+
+def _reject(ax: Axes, example: RunningExample, key: str, theta: float | None) -> str:
+    option = explorer_options(example)[key]
+    theta = example.threshold(option) if theta is None else theta
+    why = explain(option, theta, example.x)
+    drawing.certainty_map(ax, option, example.limits, theta, resolution=161)
+    if key != "probability":
+        drawing.prototypes(ax, example.model)
+    drawing.change(ax, example.x, why.counterfactual)
+    return (
+        f"Map of the {option.name} over the plane of two features of Wine, hatched where it lies below the "
+        f"threshold {theta:.2f}; a cross marks the rejected wine, a star the nearest point that is accepted, "
+        f"a line leads from one to the other."
+    )
+
+
+def _training(ax: Axes, example: RunningExample) -> str:
+    history = training_history(example)
+    drawing.samples(ax, example.X, example.y, example.model.classes)
+    for way in np.swapaxes([model.prototypes for _, model in history], 0, 1):
+        ax.plot(*way.T, color="black", linewidth=2, zorder=3)
+    drawing.prototypes(ax, history[-1][1])
+    return (
+        "Wines of three cultivars in a plane and six prototypes, each at the end of the line that it has "
+        f"followed in {len(history) - 1} iterations of the training."
+    )
 
 
 def explorer_script(data: dict[str, Any]) -> str:

@@ -114,7 +114,7 @@ def show(
         raise ValueError(f"alt must be a sentence that says what there is to see; found {alt!r}")
     if alt.strip() == caption.strip():
         raise ValueError("alt must not repeat the caption: readers who cannot see the figure get both")
-    files = {kind: _render(figure, kind) for kind in _METADATA}
+    files = {kind: render(figure, kind) for kind in _METADATA}
     plt.close(figure)
     directory = _register(id, caption, data, {"alt": alt, "paper": paper, "kind": "figure"}, files)
     if directory is None:
@@ -163,7 +163,8 @@ def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:
         raise ValueError("data must be a non-empty DataFrame: the numbers behind what is shown")
 
 
-def _render(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as SVG, PDF or PNG, byte for byte the same in every run."""
     # The salt makes the identifiers inside an SVG the same in every run.
     with io.BytesIO() as buffer, plt.rc_context({"svg.hashsalt": "lvqrej"}):
         figure.savefig(buffer, format=kind, dpi=_SVG_DPI if kind == "svg" else 200, metadata=_METADATA[kind])

@@ -174,7 +174,7 @@ class VersionTable(Directive):
         """Return the table."""
         rows = [("Python", platform.python_version())]
         rows += [(name, importlib.metadata.version(name)) for name in PACKAGES]
-        return [_table(("what", "version"), rows)]
+        return [table(("what", "version"), rows)]
 
 
 class CheckTable(Directive):
@@ -190,7 +190,7 @@ def fill_checks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for place in list(doctree.findall(nodes.comment)):
         if place.astext() == "lvqrej-checks":
             rows = [(name, str(count)) for name, count in _counts(app.env).items()]
-            place.replace_self(_table(("what", "how many"), rows))
+            place.replace_self(table(("what", "how many"), rows))
 
 
 def _counts(env: BuildEnvironment) -> Counter[str]:
@@ -206,7 +206,8 @@ def _counts(env: BuildEnvironment) -> Counter[str]:
     return counts
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
+    """Return a table of text."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     for kind, lines in ((nodes.thead, [head]), (nodes.tbody, rows)):

@@ -1,20 +1,31 @@
-"""The explorer's page: its data as a script, its files on this page only, and its answers without scripts."""
+"""The explorer: whole on its own page, set to their scene in chapters, without scripts a picture."""
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst import Directive
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxDirective
 
-#: The page that has the explorer.
-PAGE = "book/explorer"
-SCRIPTS = ("explorer-data.js", "explorer-engine.js", "explorer-text.js", "explorer-picture.js", "explorer.js")
+#: The scenes of chapters, by the names that `RejectOptionClassifier` gives to the options; and training.
+SCENES = {
+    "relative-similarity": "similarity",
+    "decision-distance": "distance",
+    "probabilistic": "probability",
+    "training": "training",
+}
+#: What can be shown in the plane besides map, prototypes and answer.
+LAYERS = ("cells", "alternatives", "samples")
+#: This and the style sheet are on every page that has an explorer; the loader fetches the other files.
+LOADER, STYLE = "explorer-loader.js", "explorer.css"
+DATA = "explorer-data.js"
 
 
 def explorer_data() -> dict[str, Any]:
@@ -29,13 +40,69 @@ def explorer_data() -> dict[str, Any]:
     return json.loads(kept.read_text(encoding="utf-8"))
 
 
-class Explorer(Directive):
-    """``{explorer}``: where the script puts the explorer; without scripts, what it would answer at first."""
+def scene_picture(key: str, theta: float | None) -> tuple[str, str]:
+    """Draw a scene, once for each state of the code; return the picture's address and its description."""
+    from companion import explorer
+
+    folder = Path(os.environ["LVQREJ_EXPORT"])
+    name = f"explorer-{key}" + (f"-{theta:g}" if theta is not None else "")
+    picture, words = folder.parent / f"{name}.svg", folder.parent / f"{name}.txt"
+    if not (picture.exists() and words.exists()):
+        drawn, alt = explorer.scene(key, theta)
+        picture.write_bytes(drawn)
+        words.write_text(alt, encoding="utf-8")
+    uri = f"{Path(os.environ['LVQREJ_EXPORT_URI']).parent.as_posix()}/{picture.name}"
+    return uri, words.read_text(encoding="utf-8")
+
+
+def _layers(argument: str | None) -> list[str]:
+    found = (argument or "").replace(",", " ").split()
+    for layer in found:
+        directives.choice(layer, LAYERS)
+    return found
+
+
+class Explorer(SphinxDirective):
+    """``{explorer}``: the whole explorer; with a scene's name, the explorer inside a chapter.
+
+    The argument is one of `SCENES`. Options: ``threshold``, where the slider stands at first (without it, a
+    fifth of the wines is rejected); ``show``, which of `LAYERS` are on at first (without it, cells);
+    ``choose``, that the reader may choose another certainty. The content is the caption.
+    """
+
+    has_content = True
+    optional_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {
+        "threshold": float,
+        "show": _layers,
+        "choose": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
-        """Return the empty place and, below it, the three answers in words."""
+        """Return the place for the script and, below it, what takes its place without scripts."""
+        scene = nodes.container(classes=["explorer-scene"])
+        if not self.arguments:
+            scene += [nodes.raw("", '<div class="explorer"></div>', format="html"), self._answers()]
+            return [scene]
+        key = SCENES[directives.choice(self.arguments[0], list(SCENES))]
+        said = {"option": key, "show": " ".join(self.options.get("show", ["cells"]))}
+        if "threshold" in self.options:
+            said["threshold"] = str(self.options["threshold"])
+        if "choose" in self.options:
+            said["choose"] = ""
+        place = "".join(f' data-{name}="{html.escape(value)}"' for name, value in said.items())
+        uri, alt = scene_picture(key, self.options.get("threshold"))
+        picture = nodes.image(uri=uri, alt=alt)
+        caption = nodes.container(classes=["explorer-caption"])
+        self.state.nested_parse(self.content, self.content_offset, caption)
+        scene += nodes.raw("", f'<div class="explorer"{place}></div>', format="html")
+        scene += nodes.container("", picture, classes=["explorer-static"])
+        scene += caption
+        return [scene]
+
+    def _answers(self) -> nodes.container:
+        """Return what the whole explorer would answer at first, in words."""
         data = explorer_data()
-        place = nodes.raw("", '<div id="explorer-place" class="explorer"></div>', format="html")
         start = ", ".join(f"{name} {x:.3g}" for name, x in zip(data["features"], data["start"], strict=True))
         words = (
             "The explorer needs JavaScript. Without it, here is what it answers for the wine of the chapters "
@@ -45,16 +112,15 @@ class Explorer(Directive):
         for option in data["options"]:
             sentence = option["answer"]["sentence"]
             answers += nodes.list_item("", nodes.paragraph(text=f"{sentence[0].upper()}{sentence[1:]}."))
-        static = nodes.container("", nodes.paragraph(text=words), answers, classes=["explorer-static"])
-        return [place, static]
+        return nodes.container("", nodes.paragraph(text=words), answers, classes=["explorer-static"])
 
 
 def write_data(app: Sphinx, env: BuildEnvironment) -> None:
-    """Write the data beside the scripts before the pages that name them are written."""
-    if app.builder.name == "html" and PAGE in env.found_docs:
+    """Write the data beside the scripts that the loader fetches."""
+    if app.builder.name == "html":
         from companion import explorer
 
-        target = Path(app.outdir) / "_static" / SCRIPTS[0]
+        target = Path(app.outdir) / "_static" / DATA
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(explorer.explorer_script(explorer_data()), encoding="utf-8")
 
@@ -62,11 +128,10 @@ def write_data(app: Sphinx, env: BuildEnvironment) -> None:
 def add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Load scripts and styles on the explorer's page only."""
-    if pagename == PAGE:
-        for script in SCRIPTS:
-            app.add_js_file(script, loading_method="defer")
-        app.add_css_file("explorer.css")
+    """Load the loader and the styles on pages that have an explorer only."""
+    if app.builder.name == "html" and 'class="explorer"' in context.get("body", ""):
+        app.add_js_file(LOADER, loading_method="defer")
+        app.add_css_file(STYLE)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

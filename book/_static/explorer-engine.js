@@ -410,7 +410,13 @@
     return {x, theta, certainty, label: own, accepted, alternatives, nearest};
   }
 
-  const engine = {makeOptions, explain, value};
+  /* The index of the prototype nearest to a point. */
+  function nearest(model, x) {
+    const d = model.prototypes.map(p => squaredDistance(model.L, x, p));
+    return d.indexOf(Math.min(...d));
+  }
+
+  const engine = {makeOptions, explain, nearest, value};
   if (typeof window === "undefined") module.exports = engine;
   else window.lvqrejEngine = engine;
 })();

@@ -364,7 +364,47 @@
       drawAxes();
     }
 
-    return {draw, holds, px, toData, forget: () => { width = 0; }};
+    /* A step of the training: the region of each label tinted, wines, prototypes and the way that they have come. */
+    function drawTraining(step) {
+      if (canvas.parentElement.clientWidth !== width) resize();
+      const model = data.training[step], classOf = model.labels.map(label => data.classes.indexOf(label));
+      const rows = Math.round(FINE * spans[1] / spans[0]);
+      const board = Object.assign(document.createElement("canvas"), {width: FINE, height: rows});
+      const brush = board.getContext("2d"), image = brush.createImageData(FINE, rows);
+      const tints = data.palette.map(hex => [1, 3, 5].map(k => 255 - 0.3 * (255 - parseInt(hex.slice(k, k + 2), 16))));
+      for (let at = 0, row = 0; row < rows; row++) {
+        const y = limits[1][1] - (row + 0.5) / rows * spans[1];
+        for (let column = 0; column < FINE; column++, at += 4) {
+          const x = [limits[0][0] + (column + 0.5) / FINE * spans[0], y];
+          image.data.set(tints[classOf[window.lvqrejEngine.nearest(model, x)]], at);
+          image.data[at + 3] = 255;
+        }
+      }
+      brush.putImageData(image, 0, 0);
+      pen.clearRect(0, 0, canvas.width, canvas.height);
+      pen.save();
+      pen.beginPath();
+      pen.rect(plot.x, plot.y, plot.w, plot.h);
+      pen.clip();
+      pen.drawImage(board, plot.x, plot.y, plot.w, plot.h);
+      data.samples.forEach((p, k) => marker(data.markers[data.labels[k]], p, 3.6, data.palette[data.labels[k]], PAPER, 0.7));
+      model.prototypes.forEach((_, k) => {
+        const path = new Path2D();
+        data.training.slice(0, step + 1).forEach((past, t) => path[t ? "lineTo" : "moveTo"](...px(past.prototypes[k])));
+        stroke(path, PAPER, 5);
+        stroke(path, INK, 2.5);
+      });
+      model.prototypes.forEach((p, k) => {
+        marker(data.markers[classOf[k]], p, plot.w < 380 ? 7 : 8.5, data.palette[classOf[k]], INK, 1.5);
+      });
+      pen.restore();
+      pen.strokeStyle = getComputedStyle(canvas).color;
+      pen.lineWidth = 1;
+      pen.strokeRect(plot.x - 0.5, plot.y - 0.5, plot.w + 1, plot.h + 1);
+      drawAxes();
+    }
+
+    return {draw, drawTraining, holds, px, toData, forget: () => { width = 0; }};
   }
 
   window.lvqrejPicture = {makePicture, SHAPES};

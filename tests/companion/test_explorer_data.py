@@ -3,12 +3,20 @@
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from companion.drawing import plane_grid
-from companion.explorer import RANGES, VARIABLE, explorer_data, explorer_options, explorer_script
+from companion.explorer import (
+    RANGES,
+    VARIABLE,
+    explorer_data,
+    explorer_options,
+    explorer_script,
+    scene,
+)
 from companion.running_example import running_example
 from lvqrej import explain
 
@@ -117,7 +125,27 @@ def test_what_the_page_tells_its_readers_to_try_is_so(example, options):
     assert both["similarity"] > 0.3
 
 
-def test_scripts_that_the_page_names_are_there():
-    text = (ROOT / "book/_ext/lvqrej_explorer.py").read_text()
-    names = set(re.findall(r'"(explorer[a-z-]*\.(?:js|css))"', text)) - {"explorer-data.js"}
-    assert names == {file.name for file in (ROOT / "book/_static").glob("explorer*")}
+def test_training_ends_at_the_model_of_the_chapters(data, example):
+    assert len(data["training"]) > 10
+    np.testing.assert_array_equal(data["training"][-1]["prototypes"], example.model.prototypes)
+    costs = [step["cost"] for step in data["training"]]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[-1]
+
+
+@pytest.mark.parametrize("key", [*RANGES, "training"])
+def test_a_scene_is_a_picture_with_its_description(key):
+    picture, words = scene(key)
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
+    assert words.endswith(".")
+    assert ("prototypes" if key == "training" else "rejected") in words
+
+
+def test_a_scene_has_the_threshold_that_is_asked_for():
+    assert "threshold 0.90;" in scene("similarity", 0.9)[1]
+
+
+def test_scripts_that_the_loader_names_are_there():
+    named = re.findall(r'"(explorer[a-z-]*\.js)"', (ROOT / "book/_static/explorer-loader.js").read_text())
+    there = {file.name for file in (ROOT / "book/_static").glob("explorer*.js")}
+    assert {*named, "explorer-loader.js"} == there | {"explorer-data.js"}

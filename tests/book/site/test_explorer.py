@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from pages import SITE
+from pages import CHAPTERS, SITE, soup
 from visit import PATIENCE, PHONE
 
 from companion.drawing import plane_grid
@@ -39,7 +39,8 @@ NUMBER = re.compile(r"-?\d[\d.e-]*")
 READ = """([key, theta, points]) => points.map(x => {
   const answer = window.lvqrejExplorer.set(key, theta, x);
   const text = selector => [...document.querySelectorAll(selector)].map(part => part.textContent);
-  return {...answer, said: text('.explorer-sentence')[0], costs: text('.explorer-classes td:nth-child(2)')};
+  const said = text('.explorer-sentence')[0].replaceAll('−', '-');
+  return {...answer, said, costs: text('.explorer-classes td:nth-child(2)')};
 })"""
 
 
@@ -252,7 +253,7 @@ def test_text_alternative_follows_the_picture(fresh):
     status = fresh.get_by_role("status")
     assert status.inner_text().startswith("Rejected: relative similarity")
     where = fresh.get_by_role("img", name="Map of the relative similarity").get_attribute("aria-label")
-    assert "the nearest accepted point at flavanoids -0.44, colour intensity -0.57" in where
+    assert "the nearest accepted point at flavanoids −0.44, colour intensity −0.57" in where
     assert fresh.locator(".explorer-static").is_hidden()
 
 
@@ -276,7 +277,7 @@ def test_a_star_outside_the_picture_has_an_arrow_at_the_rim_and_words(fresh):
     (answer,) = fresh.evaluate(READ, ["distance", THRESHOLDS["distance"][-1], [start]])
     assert answer["nearest"]["point"][1] < low
     label = words.get_attribute("aria-label")
-    assert label.endswith("colour intensity -2.39, outside the picture.")
+    assert label.endswith("colour intensity −2.39, outside the picture.")
     assert note.is_visible()
     drawn = fresh.evaluate(gold)
     assert len(drawn["rows"]) > 50
@@ -315,7 +316,79 @@ def test_without_scripts_the_answers_are_text(context, address):
     assert "it would be accepted as B if colour intensity were -0.575 instead of -0.1116" in words
 
 
-def test_its_files_are_on_its_page_only():
+def test_its_files_are_on_pages_with_an_explorer_only():
     for file in SITE.glob("*/*.html"):
-        named = "_static/explorer" in file.read_text(encoding="utf-8")
-        assert named == (file.name == "explorer.html")
+        text = file.read_text(encoding="utf-8")
+        assert ("_static/explorer" in text) == ('class="explorer"' in text), file.name
+
+
+CHAPTER = "notebooks/03-reject-options.html"
+IN_CHAPTERS = [page for page in CHAPTERS if soup(page).select_one(".explorer[data-option]")]
+
+
+@pytest.fixture
+def chapter_page(context, address):
+    page = context.new_page()
+    page.fetched = []
+    page.on("request", lambda request: page.fetched.append(request.url))
+    page.goto(address + CHAPTER)
+    yield page
+    page.close()
+
+
+def test_a_chapter_fetches_its_explorer_only_when_a_reader_comes_near(chapter_page):
+    late = [f"_static/{name}" for name in ("explorer-data.js", "explorer-engine.js", "explorer.js")]
+    assert not any(url.split("?")[0].endswith(tuple(late)) for url in chapter_page.fetched)
+    assert chapter_page.locator(".explorer-static img").count() == 1
+    chapter_page.locator(".explorer-scene").scroll_into_view_if_needed()
+    chapter_page.wait_for_function("window.lvqrejExplorer")
+    for name in late:
+        assert any(url.endswith(name) for url in chapter_page.fetched)
+    assert chapter_page.locator(".explorer-static").is_hidden()
+
+
+def test_in_a_chapter_the_keyboard_moves_threshold_and_star(chapter_page):
+    scene = chapter_page.locator(".explorer-scene")
+    scene.scroll_into_view_if_needed()
+    chapter_page.wait_for_function("window.lvqrejExplorer")
+    before = state(chapter_page)
+    scene.get_by_role("slider").focus()
+    chapter_page.keyboard.press("End")
+    after = state(chapter_page)
+    assert after["theta"] == pytest.approx(0.98, abs=0.005)
+    assert after["nearest"]["distance"] > before["nearest"]["distance"]
+    scene.get_by_label("Distance to the decision boundary").check()
+    assert state(chapter_page)["option"] == "distance"
+    scene.get_by_role("button", name="Start again").click()
+    assert state(chapter_page)["theta"] == pytest.approx(THRESHOLDS["distance"][1], abs=1e-4)
+
+
+def test_the_threshold_moves_by_itself_until_the_reader_takes_over(chapter_page):
+    scene = chapter_page.locator(".explorer-scene")
+    scene.scroll_into_view_if_needed()
+    chapter_page.wait_for_function("window.lvqrejExplorer")
+    at_first = state(chapter_page)["theta"]
+    button = scene.get_by_role("button", name="Move the threshold")
+    button.click()
+    chapter_page.wait_for_function("first => window.lvqrejExplorer.get().theta > first + 0.02", arg=at_first)
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    kept = state(chapter_page)["theta"]
+    assert state(chapter_page)["theta"] == kept
+    assert button.get_attribute("aria-pressed") == "false"
+
+
+@pytest.mark.parametrize("where", IN_CHAPTERS)
+def test_without_scripts_a_chapter_shows_the_picture(where):
+    for scene in soup(where).select(".explorer-scene"):
+        picture = scene.select_one(".explorer-static img")
+        assert len(picture["alt"].split()) > 20
+        assert (SITE / where).parent.joinpath(picture["src"]).resolve().exists()
+
+
+def test_on_paper_the_picture_takes_the_place_of_the_explorer(chapter_page):
+    chapter_page.locator(".explorer-scene").scroll_into_view_if_needed()
+    chapter_page.wait_for_function("window.lvqrejExplorer")
+    chapter_page.emulate_media(media="print")
+    assert chapter_page.locator(".explorer-static img").is_visible()
+    assert chapter_page.locator(".explorer-plane").is_hidden()
