@@ -14,8 +14,6 @@ import reading  # noqa: E402
 PENDING = {
     "02-learning-vector-quantization",
     "04-counterfactual-explanations",
-    "05-relative-similarity",
-    "06-decision-distance",
     "07-probabilistic-certainty",
     "08-how-fast",
     "09-explain-your-own-rejects",
