@@ -244,6 +244,65 @@ def comparison_chart(table: Any) -> Any:
     return figure
 
 
+def report_chart(report: Any, most: int = 12) -> Any:
+    """Return a figure of a `RejectReport`: causes, features, costs of acceptance and, if given, groups.
+
+    Parameters
+    ----------
+    report : RejectReport
+    most : int
+        Most causes and features to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    most = int(check_number(most, "most", low=1, integer=True))
+    causes, groups = report.causes.head(most), report.groups
+    features = report.features[report.features["changed"] > 0].head(most)
+    with plt.rc_context(_STYLE):
+        heights = [max(2, len(causes), 0 if groups is None else len(groups)), max(6, len(features))]
+        size = (10, 3 + 0.42 * sum(heights))
+        figure, axes = plt.subplots(2, 2, figsize=size, height_ratios=heights)
+        plt.close(figure)
+        for ax, title, bars in (
+            (axes[0, 0], "why", {"solid": (causes["rejects"], _BLUE, "")}),
+            (axes[1, 0], "what would have to change", {
+                "goes up": (features["up"], _BLUE, ""), "goes down": (-features["down"], _ORANGE, "//")
+            }),
+        ):  # fmt: skip
+            for label, (counts, colour, hatch) in bars.items():
+                ax.barh(range(len(counts)), counts, height=0.6, color=colour, hatch=hatch, label=label)
+            ax.set_yticks(range(len(counts)), [_broken(str(name)) for name in counts.index])
+            ax.invert_yaxis()
+            ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+            ax.set(title=title, xlabel="number of rejects")
+        axes[1, 0].legend(loc="lower right", frameon=False)
+        if len(report.distances):
+            costs = np.sort(report.distances)
+            axes[1, 1].step(costs, np.arange(1, len(costs) + 1) / len(costs), where="post", color=_BLUE)
+        axes[1, 1].set(
+            title="what acceptance costs", xlabel="cost", ylabel="share of rejects", ylim=(0, 1.02)
+        )
+        rows = report.rates.loc[["rejected"]] if groups is None else groups
+        share = "share" if groups is None else "reject_rate"
+        ends = ("low", "high") if groups is None else ("reject_rate_low", "reject_rate_high")
+        place, value = np.arange(len(rows)), rows[share].to_numpy(dtype=float)
+        reach = [np.abs(rows[end].to_numpy(dtype=float) - value) for end in ends]
+        axes[0, 1].errorbar(value, place, xerr=reach, fmt="o", color=_BLUE, capsize=4)
+        axes[0, 1].set_yticks(place, [_broken(str(name)) for name in rows.index])
+        axes[0, 1].set(
+            title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval"
+        )
+        axes[0, 1].set(ylim=(len(rows) - 0.5, -0.5))
+        axes[0, 1].set_xlim(left=0)
+    return figure
+
+
 def _broken(name: str) -> str:
     """Return a name in lines that end between words.
 

@@ -32,7 +32,7 @@ ORDER = [
     ),
     *("wording", "chart", "thresholds", "guarantees", "cause", "holding", "explanation", "grid"),
     *("counterfactual", "sparsest", "robust", "plausible", "variants", "reasons", "fitting", "storage"),
-    *("classifier", "comparison", "stream"),
+    *("page", "report", "classifier", "comparison", "stream", "__main__"),
 ]
 
 
