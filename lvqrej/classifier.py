@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage, variants
 from lvqrej.cause import Familiarity
+from lvqrej.common import CommonChange, common_change
 from lvqrej.explanation import Explanation
 from lvqrej.fitting import (
     OPTIONS,
@@ -413,6 +414,18 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         check_is_fitted(self)
         return reject_report(self, X, y, groups, **options)
+
+    def common_change(
+        self, X: ArrayLike, share: float = 0.9, *, bounds: Any = "observed", **options: Any
+    ) -> CommonChange:
+        """Return the smallest offset, the same for all samples, that gets a share of them accepted.
+
+        Takes `bounds` and the options of `explain`, and `effort`; see `lvqrej.common.common_change`. Values
+        need not stay on the grid of the data.
+        """
+        samples, _, _ = self._given(X)
+        asked = self.asked(bounds=bounds, grid=None, **options)
+        return common_change(self.option_, self.threshold_, samples, share, **asked)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted classifier to a file without pickle, at once or not at all.

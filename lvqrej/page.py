@@ -98,9 +98,9 @@ def page(report: Any) -> str:
         f"<title>Why does the model reject?</title><style>{_STYLE}</style></head>"
         f'<body class="lvqrej"><header><h1>Why does the model reject?</h1>{_said(report)}</header>'
         f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{_picture(report)}{body}{cases}</main>'
-        f"<footer><p>Made by lvqrej. Low and high are the ends of exact 95 % intervals of each share (Clopper "
-        f"and Pearson). Random draws have the seed {facts['seed']}. Every counterfactual passes the option's own "
-        f"test; none has a gap above {100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
+        f"<footer><p>Made by lvqrej. Low and high are the ends of an exact 95 % interval (Clopper "
+        f"and Pearson). Random draws have the seed {facts['seed']}. Every counterfactual passes the option's "
+        f"own test; none has a gap above {100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
     )
 
 
@@ -118,7 +118,7 @@ def table(caption: str, frame: Any) -> str:
     >>> html[html.index("<tbody>"):html.index("</tbody>")]
     '<tbody><tr><th scope="row">&lt;b&gt;</th><td>12.5 %</td></tr>'
     """
-    names = [str(name).replace("_", " ") for name in frame.columns]
+    names: list[str] = [str(name).replace("_", " ") for name in frame.columns]
     first = " ".join(filter(None, frame.index.names)) or "of"
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (first, *names))
     rows = ""
@@ -131,13 +131,14 @@ def table(caption: str, frame: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
+    """Return a number or a text of a column as it is shown."""
     if isinstance(value, (int, np.integer)):
         return f"{value:,}"
     if not isinstance(value, (float, np.floating)):
         return escape(str(value))
     if name.split()[-1] in _SHARES:
         return f"{100 * value:.1f} %"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _section(number: int, title: str, content: str) -> str:
