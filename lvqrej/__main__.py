@@ -145,9 +145,7 @@ def _classifier(given: Any, table: Any, y: Any, held_out: float = _HELD_OUT) -> 
         )
     counts = y.value_counts()
     if (counts < 2).any():
-        raise UsageError(
-            f"--label: class {counts.index[-1]!r} of column {given.label!r} is seen only once; drop it"
-        )
+        raise UsageError(f"--label: class {counts.index[-1]} of column {given.label!r} is seen only once")
     train, test = np.arange(len(table)), np.arange(0)
     if held_out:
         from sklearn.model_selection import train_test_split

@@ -136,9 +136,10 @@ def _cell(name: str, value: Any) -> str:
         return f"{value:,}"
     if not isinstance(value, (float, np.floating)):
         return escape(str(value))
+    shown = float(value)
     if name.split()[-1] in _SHARES:
-        return f"{100 * value:.1f} %"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return f"{100 * shown:.1f} %"
+    return f"{shown:,.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
 
 
 def _section(number: int, title: str, content: str) -> str:

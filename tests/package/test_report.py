@@ -4,7 +4,7 @@ import html.parser
 import subprocess
 import sys
 import tracemalloc
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import comb
 
 import cvxpy as cp
@@ -309,7 +309,7 @@ def hostile():
 
 
 def test_names_stay_text(hostile, tmp_path):
-    report, frame = hostile
+    report, _ = hostile
     report.to_html(tmp_path / "page.html")
     for text in ((tmp_path / "page.html").read_text(encoding="utf-8"), report._repr_html_()):
         page = Page(text)
@@ -440,7 +440,9 @@ def smallest_offset(option, theta, X, wanted, weights, fixed=(), low=-np.inf, hi
                 limits += [
                     X[i, k] + delta[k] <= ends[1][k] for k in range(len(weights)) if ends[1][k] < np.inf
                 ]
-            program = cp.Problem(cp.Minimize(weights @ cp.abs(delta)), [*limits, *sum(choice, [])])
+            program = cp.Problem(
+                cp.Minimize(weights @ cp.abs(delta)), [*limits, *chain.from_iterable(choice)]
+            )
             program.solve(solver="CLARABEL")
             if program.status in ("optimal", "optimal_inaccurate"):
                 best = min(best, program.value)
@@ -511,7 +513,7 @@ def test_the_sentence_of_a_common_change_is_true_as_shown():
 def test_a_common_change_that_is_impossible_is_told_why():
     option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 0]], ["a", "b"], feature_names=["w", "h"]))
     X = np.array([[1.9, 0.3], [2.1, 0.2]])
-    with pytest.raises(NoCounterfactualError, match="no common change.*only 0 can.*fixing w"):
+    with pytest.raises(NoCounterfactualError, match=r"no common change.*only 0 can.*fixing w"):
         common_change(option, 0.6, X, 1.0, fixed=["w"])
     apart = np.array([[0.5, 0.0], [3.5, 0.0]])  # each is near its own prototype
     with pytest.raises(NoCounterfactualError, match="each of 2 can be accepted alone, but not so many"):
