@@ -269,37 +269,33 @@ def report_chart(report: Any, most: int = 12) -> Any:
         size = (10, 3 + 0.42 * sum(heights))
         figure, axes = plt.subplots(2, 2, figsize=size, height_ratios=heights)
         plt.close(figure)
-        for ax, title, bars in (
-            (axes[0, 0], "why", {"solid": (causes["rejects"], _BLUE, "")}),
-            (axes[1, 0], "what would have to change", {
-                "goes up": (features["up"], _BLUE, ""), "goes down": (-features["down"], _ORANGE, "//")
-            }),
-        ):  # fmt: skip
-            for label, (counts, colour, hatch) in bars.items():
-                ax.barh(range(len(counts)), counts, height=0.6, color=colour, hatch=hatch, label=label)
-            ax.set_yticks(range(len(counts)), [_broken(str(name)) for name in counts.index])
-            ax.invert_yaxis()
+        (why, whom), (what, cost) = axes
+        why.barh(range(len(causes)), causes["rejects"], height=0.6, color=_BLUE)
+        place = range(len(features))
+        what.barh(place, features["up"], height=0.6, color=_BLUE, label="goes up")
+        what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//", label="goes down")
+        what.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
+        for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
+            ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+            ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))
             ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-            ax.set(title=title, xlabel="number of rejects")
-        axes[1, 0].legend(loc="lower right", frameon=False)
         if len(report.distances):
             costs = np.sort(report.distances)
-            axes[1, 1].step(costs, np.arange(1, len(costs) + 1) / len(costs), where="post", color=_BLUE)
-        axes[1, 1].set(
-            title="what acceptance costs", xlabel="cost", ylabel="share of rejects", ylim=(0, 1.02)
-        )
-        rows = report.rates.loc[["rejected"]] if groups is None else groups
-        share = "share" if groups is None else "reject_rate"
-        ends = ("low", "high") if groups is None else ("reject_rate_low", "reject_rate_high")
-        place, value = np.arange(len(rows)), rows[share].to_numpy(dtype=float)
-        reach = [np.abs(rows[end].to_numpy(dtype=float) - value) for end in ends]
-        axes[0, 1].errorbar(value, place, xerr=reach, fmt="o", color=_BLUE, capsize=4)
-        axes[0, 1].set_yticks(place, [_broken(str(name)) for name in rows.index])
-        axes[0, 1].set(
-            title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval"
-        )
-        axes[0, 1].set(ylim=(len(rows) - 0.5, -0.5))
-        axes[0, 1].set_xlim(left=0)
+            end = min(costs[-1], 2 * np.quantile(costs, 0.9)) or 1.0
+            more = f" ({(costs > end).sum()} above are not drawn)" if costs[-1] > end else ""
+            cost.step(costs, np.arange(1, len(costs) + 1) / len(costs), where="post", color=_BLUE)
+            cost.set(xlim=(0, 1.03 * end), ylim=(0, 1.02), xlabel=f"cost{more}")
+        cost.set(title="what acceptance costs", ylabel="share of rejects")
+        rows, columns = report.rates.loc[["rejected"]], ["share", "low", "high"]
+        if groups is not None:
+            rows, columns = groups, ["reject_rate", "reject_rate_low", "reject_rate_high"]
+        value, low, high = rows[columns].to_numpy(dtype=float).T
+        reach = np.maximum([value - low, high - value], 0)
+        whom.errorbar(value, range(len(rows)), xerr=reach, fmt="o", color=_BLUE, capsize=4)
+        whom.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+        whom.set(title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval")
+        whom.set(ylim=(len(rows) - 0.4, -0.6))
+        whom.set_xlim(left=0)
     return figure
 
 

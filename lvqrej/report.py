@@ -8,7 +8,7 @@ whole table, chunk by chunk, with exact intervals.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -169,139 +169,124 @@ def reject_report(
     n = len(table)
     truth = None if y is None else _labels(y, n, classifier.classes_)
     group = None if groups is None else _groups(groups, n)
-    counts = _Counts(np.random.default_rng(seed).permutation(n))
+    counts = _Counts(classifier, table, options, seed)
     for part in _chunks(n, progress):
-        counts.add(classifier, _taken(table, part), part, options)
-    return counts.report(classifier, table, truth, group, wanted, seed, options)
+        counts.add(part)
+    return counts.report(truth, group, wanted, seed)
 
 
-@dataclass(eq=False)
 class _Counts:
     """What is known of the rows so far: a few numbers per row, sums over features, and a few whole rejects.
 
-    Rows have a random order, `places`: of those that are kept as a sample, the first in it are.
+    Rows have a random order, `places`: where some are drawn as a sample, the first ones in it are.
     """
 
-    places: NDArray[np.int64]
-    labels: list[Any] = field(default_factory=list)
-    rejected: list[Any] = field(default_factory=list)
-    rejects: list[dict[str, Any]] = field(default_factory=list)
-    sums: Any = None
-    central: dict[str, tuple[Any, Floats]] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    weights: Any = None
+    def __init__(self, classifier: Any, table: Any, options: dict[str, Any], seed: int) -> None:
+        self.classifier, self.table = classifier, table
+        self.options = options | {"on_infeasible": "skip"}
+        self.places = np.random.default_rng(seed).permutation(len(table))
+        self.labels: list[Any] = []
+        self.rejected: list[Any] = []
+        self.rejects: list[Any] = []
+        self.sums: Any = 0.0
+        self.central: dict[str, tuple[Any, Floats]] = {}
 
-    def add(self, classifier: Any, part: Any, rows: slice, options: dict[str, Any]) -> None:
+    def explained(self, rows: Any) -> Any:
+        """Return the explanations of some rows."""
+        return self.classifier.explain(_taken(self.table, rows), **self.options)
+
+    def add(self, part: slice) -> None:
         """Count one chunk of the table."""
-        labels, rejected = classifier.decided(part)
+        import pandas as pd
+
+        labels, rejected = self.classifier.decided(_taken(self.table, part))
         self.labels.append(labels)
         self.rejected.append(rejected)
-        (at,) = rejected.nonzero()
-        mine = _taken(part, at)
-        result = classifier.explain(mine, on_infeasible="skip", **options)
-        known = classifier.familiarity_.distances
-        causes = classifier.cause(mine) if known and len(at) else [None] * len(at)
-        kinds = np.array([_kind(cause, classifier.classes_) for cause in causes], dtype=object)
-        at += rows.start
-        self.rejects.append(
-            {
-                "row": at,
-                "kind": kinds,
-                "found": result.found,
-                "cost": result.distances,
-                "gap": result.gaps,
-                "accepted_as": result.labels,
-            }
-        )
-        names, changes, costs = _changes(result)
-        sums = np.array([(changes > 0).sum(0), (changes < 0).sum(0), np.abs(changes).sum(0), costs.sum(0)])
-        self.sums = sums if self.sums is None else self.sums + sums
-        self.names, self.weights = names, result.required.weights
+        rows = part.start + np.flatnonzero(rejected)
+        result, known = self.explained(rows), self.classifier.familiarity_.distances
+        causes = self.classifier.cause(_taken(self.table, rows)) if known else [None] * len(rows)
+        kinds = np.array([_kind(cause, self.classifier.classes_) for cause in causes], dtype=object)
+        columns = {"row": rows, "kind": kinds, "found": result.found, "cost": result.distances}
+        self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
+        self.names, changes, costs = _changes(result)
+        sums = [(changes > 0).sum(0), (changes < 0).sum(0), np.abs(changes).sum(0), costs.sum(0)]
+        self.sums, self.weights = self.sums + np.array(sums), result.required.weights
         for kind in {*kinds}:
-            (own,) = (kinds == kind).nonzero()
-            before, samples = self.central.get(kind, (at[:0], result.samples[:0]))
-            row, samples = np.append(before, at[own]), np.vstack([samples, result.samples[own]])
+            before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
+            row = np.append(before, rows[kinds == kind])
+            samples = np.vstack([samples, result.samples[kinds == kind]])
             first = np.argsort(self.places[row])[:_CENTRAL]
             self.central[kind] = row[first], samples[first]
 
-    def report(
-        self, classifier: Any, table: Any, truth: Any, group: Any, reasons: int, seed: int, options: Any
-    ) -> RejectReport:
+    def report(self, truth: Any, group: Any, reasons: int, seed: int) -> RejectReport:
         """Return the tables."""
-        labels, rejected = np.concatenate(self.labels), np.concatenate(self.rejected)
-        each = {name: np.concatenate([part[name] for part in self.rejects]) for name in self.rejects[0]}
+        import pandas as pd
+
+        classifier, labels, rejected = self.classifier, *map(np.concatenate, (self.labels, self.rejected))
+        each = pd.concat(self.rejects, ignore_index=True)
         wrong = None if truth is None else labels != truth
-        drawn = each["row"][np.argsort(self.places[each["row"]])[:reasons]]
-        held = self._held(classifier, table, np.sort(drawn), options)
+        if wrong is not None:
+            each["true class"], each["wrong"] = truth[rejected], wrong[rejected]
+        drawn = np.sort(each["row"].to_numpy()[np.argsort(self.places[each["row"]])[:reasons]])
         point = f"{classifier.threshold_:.4g}" if not classifier.local else "that of the nearest prototype"
-        answered, label = each["found"], classifier.reject_label_
-        gap, said = float(each["gap"].max(initial=0.0)), with_rejects(labels, rejected, label)
+        said = with_rejects(labels, rejected, classifier.reject_label_)
         return RejectReport(
-            rates=_rates(rejected, wrong, ~answered),
-            causes=_causes(each["kind"], None if wrong is None else wrong[rejected]),
-            features=self._features(int(answered.sum()), held),
-            costs=_costs(each, None if truth is None else truth[rejected]),
-            typical=self._typical(classifier, table, each["kind"], options),
-            distances=each["cost"][answered],
+            rates=_rates(rejected, wrong, ~each["found"]),
+            causes=_causes(each),
+            features=self._features(max(1, each["found"].sum()), drawn),
+            costs=_costs(each[each["found"]]),
+            typical=self._typical(each["kind"].value_counts()),
+            distances=each["cost"].to_numpy()[each["found"]],
             facts={
-                "samples": len(labels), "rejects": len(answered), "option": classifier.option_.name,
-                "threshold": point, "reasons": len(drawn), "seed": seed, "largest_gap": gap,
+                "samples": len(labels), "rejects": len(each), "option": classifier.option_.name,
+                "threshold": point, "reasons": len(drawn), "seed": seed, "largest_gap": each["gap"].max(),
                 "group": getattr(group, "name", None) or "group",
-            },
-            confusion=None if truth is None else confusion(truth, said, label),
+            } | ({} if len(each) else {"largest_gap": 0.0}),
+            confusion=None if truth is None else confusion(truth, said, classifier.reject_label_),
             groups=None if group is None else _by_group(group, rejected, wrong),
             tests=None if group is None else _tests(group, rejected, wrong, seed),
         )  # fmt: skip
 
-    def _features(self, answered: int, held: Any) -> Any:
+    def _features(self, answered: int, drawn: Any) -> Any:
         import pandas as pd
 
-        up, down, change, cost = self.sums
+        (up, down), (change, cost) = self.sums[:2].astype(int), self.sums[2:]
+        holds = np.zeros(len(up), dtype=np.int64)
+        for reason in self.explained(drawn).sufficient_reasons(effort=0) if len(drawn) else ():
+            holds[reason.indices] += 1
         columns = {
-            "changed": (up + down).astype(int),
-            "share": (up + down) / max(answered, 1),
-            "up": up.astype(int),
-            "down": down.astype(int),
+            "changed": up + down,
+            "share": (up + down) / answered,
+            "up": up,
+            "down": down,
             "mean_change": change / np.maximum(up + down, 1),
             "cost_share": cost / (cost.sum() or 1.0),
+            "holds": holds,
         }
         features = pd.DataFrame(columns, index=pd.Index(self.names, name="feature"))
-        features["holds"] = held
-        order = np.lexsort([-features["holds"], -features["cost_share"], -features["changed"]])
-        return features.iloc[order]
+        return features.iloc[np.lexsort([-holds, -cost, -(up + down)])]
 
-    def _held(self, classifier: Any, table: Any, rows: Any, options: dict[str, Any]) -> NDArray[np.int64]:
-        """Return in how many reasons of some rejects each feature is, of shape (d,)."""
-        counts = np.zeros(len(self.names), dtype=np.int64)
-        if len(rows):
-            result = classifier.explain(_taken(table, rows), on_infeasible="skip", **options)
-            for reason in result.sufficient_reasons(effort=0):
-                counts[reason.indices] += 1
-        return counts
-
-    def _typical(self, classifier: Any, table: Any, kinds: Any, options: dict[str, Any]) -> Any:
+    def _typical(self, counts: Any) -> Any:
         """Return the most central reject of each of the most frequent kinds, with its explanation."""
         import pandas as pd
         from scipy.spatial.distance import cdist
 
-        columns = ["cause", "rejects", "sample", "why", "sentence"]
-        names, counts = np.unique(kinds.astype(str), return_counts=True)
-        some = np.argsort(-counts, kind="stable")[:_SHOWN]
-        if not len(some):
-            return pd.DataFrame(columns=columns)
-        rows = []
-        for kind in names[some]:
-            row, samples = self.central[kind]
-            apart = cdist(samples * self.weights, samples * self.weights, "cityblock").sum(axis=1)
-            rows.append(int(row[apart.argmin()]))
-        result = classifier.explain(_taken(table, rows), on_infeasible="skip", **options)
-        index = table.index[rows] if hasattr(table, "iloc") else rows
-        told = [
-            (str(result[i].cause or kind), str(result[i])) if result.found[i] else (kind, result.reasons[i])
-            for i, kind in enumerate(names[some])
-        ]
-        cells = zip(names[some], counts[some], index, told, strict=True)
-        return pd.DataFrame([(*cell[:3], *cell[3]) for cell in cells], columns=columns)
+        cases = []
+        for kind, count in counts.head(_SHOWN).items():
+            rows, samples = self.central[kind]
+            scaled = samples * self.weights
+            row = int(rows[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
+            result, name = (
+                self.explained([row]),
+                self.table.index[row] if hasattr(self.table, "iloc") else row,
+            )
+            why = (
+                (str(result[0].cause or kind), str(result[0]))
+                if result.found[0]
+                else (kind, result.reasons[0])
+            )
+            cases.append((kind, count, name, *why))
+        return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
 
 
 def _changes(result: Any) -> tuple[list[str], Floats, Floats]:
@@ -389,33 +374,28 @@ def _rates(rejected: Any, wrong: Any, unanswered: Any) -> Any:
     return pd.DataFrame(rows).T.astype({"count": int, "of": int}).rename_axis("samples")
 
 
-def _causes(kinds: Any, wrong: Any) -> Any:
+def _causes(each: Any) -> Any:
     import pandas as pd
 
-    names, places, counts = np.unique(kinds.astype(str), return_inverse=True, return_counts=True)
-    rows = _row(counts, np.full(len(counts), len(kinds)))
-    table = pd.DataFrame(rows, index=pd.Index(names, name="cause")).rename(columns={"count": "rejects"})
-    if wrong is not None:
-        table["wrong"] = np.bincount(places, weights=wrong, minlength=len(names)).astype(int)
-    return table.drop(columns="of").sort_values("rejects", ascending=False, kind="stable")
+    counts = each["kind"].value_counts()
+    rows = _row(counts.to_numpy(), np.full(len(counts), len(each)))
+    table = pd.DataFrame(rows, index=counts.index.rename("cause")).rename(columns={"count": "rejects"})
+    if "wrong" in each:
+        table["wrong"] = each.groupby("kind")["wrong"].sum().reindex(counts.index).astype(int).to_numpy()
+    return table.drop(columns="of")
 
 
-def _costs(each: dict[str, Any], truth: Any) -> Any:
+def _costs(each: Any) -> Any:
+    """Return quantiles of the costs of answered rejects: of all, and by each class."""
     import pandas as pd
 
-    found, cost, rows = each["found"], each["cost"], {("all", ""): each["found"]}
-    of = {"accepted as": each["accepted_as"]} | ({} if truth is None else {"true class": truth})
-    for name, labels in of.items():
-        for label in np.unique(labels[found]).tolist():
-            rows[name, str(label)] = found & (labels == label)
-    table = [
-        {"rejects": int(mine.sum())} | {name: np.quantile(cost[mine], q) for name, q in _QUANTILES.items()}
-        for mine in rows.values()
-        if mine.any()
-    ]
-    index = [row for row, mine in rows.items() if mine.any()]
-    names = ["rejects", *_QUANTILES]
-    return pd.DataFrame(table, pd.MultiIndex.from_tuples(index or [], names=["of", "class"]), names)
+    rows = {("all", ""): each["cost"]} if len(each) else {}
+    for of in ("accepted as", "true class"):
+        for label, part in each.groupby(of)["cost"] if of in each else ():
+            rows[of, str(label)] = part
+    table = [[len(cost), *np.quantile(cost, [*_QUANTILES.values()])] for cost in rows.values()]
+    index = pd.MultiIndex.from_tuples([*rows], names=["of", "class"])
+    return pd.DataFrame(table, index, ["rejects", *_QUANTILES])
 
 
 def _by_group(group: Any, rejected: Any, wrong: Any) -> Any:
