@@ -131,7 +131,7 @@ def _classifier(given: Any, table: Any, y: Any, held_out: float = _HELD_OUT) -> 
     """Return the classifier, fitted or loaded, and the places of the rows that it was not fitted to."""
     import numpy as np
 
-    from lvqrej import RejectOptionClassifier
+    from lvqrej.classifier import RejectOptionClassifier
 
     if given.model is not None:
         return RejectOptionClassifier.load(Path(given.model)), np.arange(len(table))

@@ -104,7 +104,8 @@ def common_change(
     """Return the smallest offset that gets a share of samples accepted: min sum_k w_k |delta_k|.
 
     At least ceil(share n) of the samples x_i have r(x_i + delta) >= theta, and x_i + delta is within the
-    requirements of sample i; the others may end up anywhere.
+    requirements of sample i; the others may end up anywhere. The offset lies on the boundary of what does
+    it: leave some room where values are uncertain.
 
     Parameters
     ----------
@@ -323,24 +324,23 @@ class _Problem:
 
     def _together(self, chosen: Choice, margin: float) -> tuple[Floats | None, float]:
         """Return the smallest offset with which all chosen samples lie in their cells, and a proven bound."""
-        d = self.X.shape[1]
         if not chosen:
-            return np.zeros(d), 0.0
+            return np.zeros(self.X.shape[1]), 0.0
         rows = [*chosen]
-        x, ends = self.X[rows], [self.lower[rows] - self.X[rows], self.upper[rows] - self.X[rows]]
-        if margin > 0:  # then sums have to lie within the bounds, whatever rounding does
-            ends = [
-                end * (1 - 2.0**-50) - 2.0**-51 * (way * np.abs(x)) * (end != 0)
-                for end, way in zip(ends, (-1, 1), strict=True)
-            ]
-        low, high = ends[0].max(axis=0), ends[1].min(axis=0)
-        if (low > high).any():
+        low, high = (self.lower - self.X)[rows].max(axis=0), (self.upper - self.X)[rows].min(axis=0)
+        # Sums have to lie within the bounds whatever rounding does; it also moves the cells a little.
+        room = 2.0**-50 * (np.abs(self.X[rows]).max(axis=0) + np.maximum(low, 0) + np.maximum(-high, 0))
+        if (low > high + 8 * room).any():
             return None, np.inf
-        start = np.clip(np.zeros(d), low, high)
+        narrow = low + 2 * room >= high
+        high = np.where(narrow, low, np.where(high == 0, high, high - room))
+        low = np.where(narrow | (low == 0), low, low + room)
+        start = np.clip(0.0, low, high)
         cells = intersected([(*chosen[row], self.X[row]) for row in rows])
         near = cells.nearest(start[None], self.weights, low[None], high[None], margin)
-        bound = float((np.abs(start) * self.weights).sum() + near.bounds[0]) * (1 - 2.0**-40)
-        return (np.clip(start + near.changes[0], low, high) if near.cells[0] >= 0 else None), bound
+        bound = float((np.abs(start) * self.weights).sum() + near.bounds[0] - 16 * self.weights @ room)
+        delta = np.clip(start + near.changes[0], low, high) if near.cells[0] >= 0 else None
+        return delta, max(0.0, bound)
 
 
 def _passed(query: Query, delta: Floats) -> NDArray[np.bool_]:

@@ -242,3 +242,16 @@ def test_a_transparent_picture_stays_as_it_is(folder):
     picture, _ = picture_in_svg(folder, np.eye(3), alpha=0.4)
     assert picture.mode == "RGBA"
     assert picture.getextrema()[3][0] < 255
+
+
+def test_an_attached_page_is_written_where_the_build_finds_it(folder, tmp_path, monkeypatch):
+    shown = bundle(figures.attach(lambda file: file.write_text("page"), "a-page.html", "A <page>"))
+    assert (folder / "a-page.html").read_text() == "page"
+    assert shown["text/html"] == '<p><a href="../_static/attached/a-page.html">A &lt;page&gt;</a></p>'
+    monkeypatch.delenv(figures.EXPORT_VARIABLE)
+    monkeypatch.chdir(tmp_path)
+    shown = bundle(figures.attach(lambda file: file.write_text("page"), "b.html", "b"))
+    assert (tmp_path / "b.html").exists()
+    assert 'href="b.html"' in shown["text/html"]
+    with pytest.raises(ValueError, match="name must be lower-case words"):
+        figures.attach(lambda file: None, "../B.html", "b")

@@ -449,6 +449,7 @@ def smallest_offset(option, theta, X, wanted, weights, fixed=(), low=-np.inf, hi
     return best
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [RelativeSimilarity, DecisionDistance])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_common_change_is_the_smallest_of_all_choices(make, seed):
@@ -523,6 +524,19 @@ def test_a_common_change_that_is_impossible_is_told_why():
             common_change(option, 0.6, X, **wrong)
     with pytest.raises(ValueError, match="X must have several samples"):
         common_change(option, 0.6, X[0])
+
+
+def test_bounds_that_leave_one_value_are_met_to_the_digit():
+    option = RelativeSimilarity(PrototypeModel([[0.1, 0], [4.3, 0]], ["a", "b"]))
+    X = np.array([[2.0, 0.3], [2.0, 0.7], [2.0, 0.1]])
+    found = common_change(option, 0.6, X, 1.0, bounds={0: (0.25, 0.25)})
+    assert (X[:, 0] + found.delta[0] == 0.25).all()
+    assert option.accepts(X + found.delta, 0.6).all()
+    assert found.gap < 1e-9
+    with pytest.raises(NoCounterfactualError, match="there is no common change"):
+        common_change(
+            option, 0.6, X + np.array([[0.0, 0], [0.1, 0], [0.2, 0]]), 1.0, bounds={0: (0.25, 0.25)}
+        )
 
 
 def test_with_probabilities_of_three_classes_the_answer_is_valid_and_the_gap_honest():
