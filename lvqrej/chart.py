@@ -272,13 +272,13 @@ def report_chart(report: Any, most: int = 12) -> Any:
         (why, whom), (what, cost) = axes
         why.barh(range(len(causes)), causes["rejects"], height=0.6, color=_BLUE)
         place = range(len(features))
-        what.barh(place, features["up"], height=0.6, color=_BLUE, label="goes up")
-        what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//", label="goes down")
-        what.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, frameon=False)
+        what.barh(place, features["up"], height=0.6, color=_BLUE)
+        what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//")
         for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
             ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
             ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))
             ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        what.set_xlabel("rejects in which it goes down ← → up")
         if len(report.distances):
             costs = np.sort(report.distances)
             end = min(costs[-1], 2 * np.quantile(costs, 0.9)) or 1.0

@@ -71,6 +71,7 @@ def page(report: Any) -> str:
     """Return a `RejectReport` as the text of an HTML file."""
     facts, features = report.facts, report.features
     used = features[(features["changed"] > 0) | (features["holds"] > 0)].head(_FEATURES)
+    used = used if facts["reasons"] else used.drop(columns="holds")
     listed = {
         "How often": {
             "Accepted, rejected and wrong": report.rates,
