@@ -239,9 +239,10 @@ class _Counts:
             distances=each["cost"].to_numpy()[each["found"]],
             facts={
                 "samples": len(labels), "rejects": len(each), "option": classifier.option_.name,
-                "threshold": point, "reasons": len(drawn), "seed": seed, "largest_gap": each["gap"].max(),
+                "threshold": point, "reasons": len(drawn), "seed": seed,
+                "largest_gap": float(each["gap"].max()) if len(each) else 0.0,
                 "group": getattr(group, "name", None) or "group",
-            } | ({} if len(each) else {"largest_gap": 0.0}),
+            },
             confusion=None if truth is None else confusion(truth, said, classifier.reject_label_),
             groups=None if group is None else _by_group(group, rejected, wrong),
             tests=None if group is None else _tests(group, rejected, wrong, seed),
