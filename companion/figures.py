@@ -163,13 +163,12 @@ def attach(write: Callable[[Path], Any], name: str, text: str) -> Shown:
     """
     if not re.fullmatch(r"[a-z0-9-]+\.html", name):
         raise ValueError(f"name must be lower-case words joined by hyphens, and .html; found {name!r}")
-    target, link = Path(os.environ.get(EXPORT_VARIABLE, ".")) / name, name
+    target, link, kind = Path(os.environ.get(EXPORT_VARIABLE, ".")) / name, name, "text/html"
     if EXPORT_VARIABLE in os.environ:
         target.parent.mkdir(parents=True, exist_ok=True)
-        link = f"../_static/attached/{name}"
+        link, kind = f"../_static/attached/{name}", "text/markdown"
     write(target)
-    page = f'<a href="{html.escape(link)}">{html.escape(text)}</a>'
-    return Shown({"text/plain": f"{text} ({name})", "text/html": f"<p>{page}</p>"})
+    return Shown({"text/plain": f"{text} ({name})", kind: f'<a href="{link}">{html.escape(text)}</a>'})
 
 
 def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:

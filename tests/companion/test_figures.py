@@ -247,7 +247,7 @@ def test_a_transparent_picture_stays_as_it_is(folder):
 def test_an_attached_page_is_written_where_the_build_finds_it(folder, tmp_path, monkeypatch):
     shown = bundle(figures.attach(lambda file: file.write_text("page"), "a-page.html", "A <page>"))
     assert (folder / "a-page.html").read_text() == "page"
-    assert shown["text/html"] == '<p><a href="../_static/attached/a-page.html">A &lt;page&gt;</a></p>'
+    assert shown["text/markdown"] == '<a href="../_static/attached/a-page.html">A &lt;page&gt;</a>'
     monkeypatch.delenv(figures.EXPORT_VARIABLE)
     monkeypatch.chdir(tmp_path)
     shown = bundle(figures.attach(lambda file: file.write_text("page"), "b.html", "b"))
