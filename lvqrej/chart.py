@@ -244,6 +244,61 @@ def comparison_chart(table: Any) -> Any:
     return figure
 
 
+def report_chart(report: Any, most: int = 12) -> Any:
+    """Return a figure of a `RejectReport`: causes, features, costs of acceptance and, if given, groups.
+
+    Parameters
+    ----------
+    report : RejectReport
+    most : int
+        Most causes and features to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    most = int(check_number(most, "most", low=1, integer=True))
+    causes, groups = report.causes.head(most), report.groups
+    features = report.features[report.features["changed"] > 0].head(most)
+    with plt.rc_context(_STYLE):
+        heights = [max(2, len(causes), 0 if groups is None else len(groups)), max(6, len(features))]
+        size = (9, 3 + 0.42 * sum(heights))
+        figure, axes = plt.subplots(2, 2, figsize=size, height_ratios=heights)
+        plt.close(figure)
+        (why, whom), (what, cost) = axes
+        why.barh(range(len(causes)), causes["rejects"], height=0.6, color=_BLUE)
+        place = range(len(features))
+        what.barh(place, features["up"], height=0.6, color=_BLUE)
+        what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//")
+        for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
+            ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+            ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))
+            ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        what.set_xlabel("rejects in which it goes down ← → up")
+        if len(report.distances):
+            costs = np.sort(report.distances)
+            end = min(costs[-1], 2 * np.quantile(costs, 0.9)) or 1.0
+            more = f" ({(costs > end).sum()} above are not drawn)" if costs[-1] > end else ""
+            cost.step(costs, np.arange(1, len(costs) + 1) / len(costs), where="post", color=_BLUE)
+            cost.set(xlim=(0, 1.03 * end), ylim=(0, 1.02), xlabel=f"cost{more}")
+        cost.set(title="what acceptance costs", ylabel="share of rejects")
+        rows, columns = report.rates.loc[["rejected"]], ["share", "low", "high"]
+        if groups is not None:
+            rows, columns = groups, ["reject_rate", "reject_rate_low", "reject_rate_high"]
+        value, low, high = rows[columns].to_numpy(dtype=float).T
+        reach = np.maximum([value - low, high - value], 0)
+        whom.errorbar(value, range(len(rows)), xerr=reach, fmt="o", color=_BLUE, capsize=4)
+        whom.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+        whom.set(title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval")
+        whom.set(ylim=(len(rows) - 0.4, -0.6))
+        whom.set_xlim(left=0)
+    return figure
+
+
 def _broken(name: str) -> str:
     """Return a name in lines that end between words.
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage, variants
 from lvqrej.cause import Familiarity
+from lvqrej.common import CommonChange, common_change
 from lvqrej.explanation import Explanation
 from lvqrej.fitting import (
     OPTIONS,
@@ -32,6 +33,7 @@ from lvqrej.fitting import (
     with_rejects,
 )
 from lvqrej.holding import EFFORT
+from lvqrej.report import RejectReport, reject_report
 from lvqrej.requirements import Observed, amounts
 from lvqrej.validation import (
     Floats,
@@ -380,6 +382,51 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"option must rest on prototypes to tell a cause; found {describe(option)}")
         causes = self.familiarity_.causes(option, *option.judged(samples, self.threshold_), level)
         return causes[0] if single else causes
+
+    def report(self, X: ArrayLike, y: Any = None, groups: Any = None, **options: Any) -> RejectReport:
+        """Return what a whole table of samples says: how often, why, whom and for want of what it rejects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples, accepted and rejected, that the classifier was not fitted to.
+        y : array-like of shape (n,), optional
+            Their labels; with them errors are counted.
+        groups : array-like of shape (n,), optional
+            What to compare, e.g. a hospital or a sex; at most 50 different values.
+        **options
+            `reasons` (20): for how many rejects, drawn at random, a sufficient reason is asked for;
+            `random_state` (0): seed of that; `progress` (False); and those of `explain` but `how` and
+            `on_infeasible`.
+
+        Returns
+        -------
+        RejectReport
+            With `to_frame()`, `plot()`, `to_html(file)`, and as text.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> classifier = RejectOptionClassifier(threshold=("reject_rate", 0.1)).fit(X[::2], y[::2])
+        >>> report = classifier.report(X[1::2], y[1::2], reasons=5)
+        >>> report.rates[["count", "of"]].head(3).to_numpy().tolist()
+        [[83, 89], [6, 89], [0, 83]]
+        """
+        check_is_fitted(self)
+        return reject_report(self, X, y, groups, **options)
+
+    def common_change(
+        self, X: ArrayLike, share: float = 0.9, *, bounds: Any = "observed", **options: Any
+    ) -> CommonChange:
+        """Return the smallest offset, the same for all samples, that gets a share of them accepted.
+
+        Takes `bounds` and the options of `explain`, and `effort`; see `lvqrej.common.common_change`. Values
+        need not stay on the grid of the data.
+        """
+        samples, _, _ = self._given(X)
+        asked = self.asked(bounds=bounds, grid=None, **options)
+        return common_change(self.option_, self.threshold_, samples, share, **asked)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted classifier to a file without pickle, at once or not at all.

@@ -31,8 +31,8 @@ ORDER = [
         "requirements",
     ),
     *("wording", "chart", "thresholds", "guarantees", "cause", "holding", "explanation", "grid"),
-    *("counterfactual", "sparsest", "robust", "plausible", "variants", "reasons", "fitting", "storage"),
-    *("classifier", "comparison", "stream"),
+    *("counterfactual", "sparsest", "robust", "plausible", "variants", "reasons", "common", "fitting"),
+    *("storage", "page", "report", "classifier", "comparison", "stream", "__main__"),
 ]
 
 
