@@ -467,7 +467,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _samples(self, X: Any) -> Floats:
         """Return X lifted, an array (n, D), after checking its columns against those of `fit`."""
-        return self.option_.columns.lifted(self._rows(X))
+        rows = self._rows(X)
+        return self.option_.columns.lifted(rows)
 
     def _given(self, X: Any) -> tuple[Any, bool, Any]:
         """Return X as a table (n, d), whether it was one sample, and its index if it was a data frame."""

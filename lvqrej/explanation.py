@@ -313,17 +313,21 @@ class Explanation:
         """
         import pandas as pd
 
-        columns, names = self.batch.missing(self.row), self.feature_names
-        free = np.array([np.arange(len(names)) == k for k in columns]).reshape(-1, len(names))
-        answers = self.batch.completions(self.row, free, np.zeros(len(columns), dtype=np.int64))
-        rows = []
-        for k, found, z, label, bound in zip(
-            columns, answers.found, answers.counterfactuals, answers.labels, answers.lower_bounds, strict=True
-        ):
-            value = self.columns.values(z)[k] if found else None
-            holds = not found and bool(np.isinf(bound))
-            rows.append([names[k], self.before[k], value, label if found else None, holds])
-        return pd.DataFrame(rows, columns=["feature", "taken_as", "accepted_at", "accepted_as", "holds"])
+        batch, rows = self.batch, []
+        for k in batch.missing(self.row):
+            alone = np.arange(len(self.feature_names)) == k
+            answer = batch.completions(self.row, alone[None], np.zeros(1, dtype=np.int64))
+            found, z = bool(answer.found[0]), answer.counterfactuals
+            # A value that could have been recorded, if that is accepted, too.
+            recorded = batch.required.on_grid(z, np.sign(z - self.sample)) if found else z
+            if found and batch.option.judged(recorded, self.theta)[1][0]:
+                z = recorded
+            row = {"feature": self.feature_names[k], "taken_as": self.before[k]}
+            row["accepted_at"] = self.columns.values(z[0])[k] if found else None
+            row["accepted_as"] = answer.labels[0] if found else None
+            rows.append(row | {"holds": not found and bool(np.isinf(answer.lower_bounds[0]))})
+        names = ["feature", "taken_as", "accepted_at", "accepted_as", "holds"]
+        return pd.DataFrame(rows, columns=names, dtype=object)
 
     @cached_property
     def box(self) -> tuple[Floats, Floats]:

@@ -163,12 +163,10 @@ def _sentence(why: Any, shown: list[Shown]) -> str:
 
 def _taken(why: Any) -> str:
     """Say what missing values are taken as."""
-    gaps = [
-        f"{why.feature_names[k]} was missing, taken as {_before(why.before[k], why.before[k])}"
-        for k in why.batch.missing(why.row)
-        if why.before[k] is not None
-    ]
-    return f"{listed(gaps)}; " if gaps else ""
+    gaps = [k for k in why.batch.missing(why.row) if why.before[k] is not None]
+    names = listed([why.feature_names[k] for k in gaps])
+    values = listed([_before(why.before[k], why.before[k]) for k in gaps])
+    return f"{names} {'were' if len(gaps) > 1 else 'was'} missing, taken as {values}; " if gaps else ""
 
 
 def _asked(why: Any) -> str:

@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 from lvqrej import GLVQ, GMLVQ, ProbabilisticCertainty, PrototypeModel, RejectOptionClassifier
 from lvqrej.columns import Column, Columns
 from lvqrej.fitting import default_steps
+from lvqrej.stream import explain_stream
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::lvqrej.lvq.PrototypeWarning", "ignore::lvqrej.fitting.ThresholdWarning",
@@ -376,7 +377,7 @@ def test_levels_that_were_never_seen_and_rare_ones():
         (OneHotEncoder(), ["sex", "island", "tagged"]), remainder=StandardScaler()
     )
     classifier = RejectOptionClassifier(make_pipeline(strict, GMLVQ()), threshold=0.3).fit(X, y)
-    with pytest.raises(ValueError, match="X must have known levels in column 'island'.* found 'Fiji'"):
+    with pytest.raises(ValueError, match=r"X must have known levels in column 'island'.* found 'Fiji'"):
         classifier.predict(new)
     with pytest.raises(ValueError, match="X must not lack a value in column 'age'; found none at row 0"):
         classifier.predict(X.iloc[[5]].assign(age=np.nan))
@@ -529,6 +530,17 @@ def test_stored_and_loaded_it_is_the_same(mixed, tmp_path):
     assert (loaded.certainty(X) == classifier.certainty(X)).all()
     rejected = X[classifier.rejects(X)]
     assert str(loaded.explain(rejected)) == str(classifier.explain(rejected))
+
+
+def test_a_stream_of_tables_is_answered_part_by_part(mixed, tmp_path):
+    classifier, X, _ = mixed
+    chunks = [X.iloc[:50], X.iloc[50:]]
+    files = explain_stream(classifier, None, chunks, tmp_path, rows_per_part=40, format="csv")
+    table = pd.concat([pd.read_csv(file) for file in files])
+    whole = classifier.explain(X[classifier.rejects(X)]).to_frame()
+    assert table["row"].tolist() == np.flatnonzero(classifier.rejects(X)).tolist()
+    np.testing.assert_allclose(table["distance"], whole["distance"], rtol=1e-6)
+    assert table["island"].tolist() == whole["island"].tolist()
 
 
 def test_sentence_page_record_and_picture(mixed):
