@@ -134,7 +134,7 @@ def main() -> None:
     rows = test[classifier.rejects(test)].iloc[: arguments.rejects]
     steps, lvq = classifier.estimator_[0], classifier.estimator_[-1]
     scaler, encoder = steps.named_transformers_["numbers"][-1], steps.named_transformers_["categories"]
-    numbers, others = ([X.columns[k] for k in part[2]] for part in steps.transformers_)
+    numbers, others = (part[2] for part in steps.transformers_)
     columns: dict[str, Any] = {
         name: {"mean": mean, "scale": scale}
         for name, mean, scale in zip(numbers, scaler.mean_.tolist(), scaler.scale_.tolist(), strict=True)

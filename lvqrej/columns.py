@@ -274,7 +274,6 @@ def is_table(X: Any) -> bool:
     if hasattr(X, "columns"):
         numbers = all(str(dtype).lower().startswith(("int", "uint", "float")) for dtype in X.dtypes)
         return not numbers or any(is_missing(value) for value in cells_of(X).flat)
-    array = np.asarray(X) if dimensions(X) == 2 else np.empty(0)
-    if array.dtype.kind == "f":
-        return bool(np.isnan(array).any())
-    return array.dtype.kind == "O" and any(isinstance(v, str) or is_missing(v) for v in array.flat)
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "O":
+        return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+    return any(isinstance(value, str) or is_missing(value) for value in X.flat)

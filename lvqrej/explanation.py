@@ -101,12 +101,13 @@ class Explanations(Sequence["Explanation"]):
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many features each answer changes, of shape (n,)."""
-        return (self.found[:, None] & self.changed).sum(axis=1)
+        return self.changed.sum(axis=1)
 
     @property
     def changed(self) -> NDArray[np.bool_]:
         """Which features each answer changes, of shape (n, d)."""
-        return self.required.columns.gathered(self.counterfactuals != self.samples)
+        different = self.required.columns.gathered(self.counterfactuals != self.samples)
+        return self.found[:, None] & different
 
     def before(self, row: int) -> list[Any]:
         """Return the values of a sample, missing ones as they are taken."""

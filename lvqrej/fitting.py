@@ -27,7 +27,7 @@ from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve, local_curve
-from lvqrej.validation import LARGEST, Floats, check_number, describe
+from lvqrej.validation import LARGEST, Floats, check_number, describe, feature_names_of
 
 OPTIONS: dict[str, Any] = {
     "relative-similarity": RelativeSimilarity,
@@ -312,8 +312,9 @@ def default_steps(X: Any) -> Any:
     """
     if not hasattr(X, "columns") or not is_table(X):
         return StandardScaler()
-    numbers = [k for k, dtype in enumerate(X.dtypes) if getattr(dtype, "kind", "O") in "iuf"]
-    others = [k for k in range(X.shape[1]) if k not in numbers]
+    which = feature_names_of(X) or list(range(X.shape[1]))
+    is_number = [getattr(dtype, "kind", "O") in "iuf" for dtype in X.dtypes]
+    numbers, others = ([k for k, yes in zip(which, is_number, strict=True) if yes == kind] for kind in (1, 0))
     filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     parts = [("numbers", filled, numbers), ("categories", levels, others)]

@@ -147,9 +147,11 @@ class _Search:
 
     def promising(self, goal: float) -> list[tuple[float, Levels]]:
         """Return the assignments to be solved next: none that is not looked at can be better."""
-        limit = goal if self._left <= 0 else min(goal, self._price)
+        limit = np.inf if self._left <= 0 else self._price
         found: list[tuple[float, Levels]] = []
-        while self._bounded and self._bounded[0][0] < limit and len(found) < _SOLVED:
+        while self._bounded and self._bounded[0][0] < goal and len(found) < _SOLVED:
+            if self._bounded[0][0] > limit:
+                break
             found.append(heapq.heappop(self._bounded))
         return found
 

@@ -24,7 +24,16 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from lvqrej import GLVQ, GMLVQ, ProbabilisticCertainty, PrototypeModel, RejectOptionClassifier
+from lvqrej import (
+    GLVQ,
+    GMLVQ,
+    DecisionDistance,
+    ProbabilisticCertainty,
+    PrototypeModel,
+    RejectOptionClassifier,
+    RelativeSimilarity,
+    explain,
+)
 from lvqrej.columns import Column, Columns
 from lvqrej.fitting import default_steps
 from lvqrej.stream import explain_stream
@@ -187,6 +196,22 @@ def test_brute_force_over_all_assignments_agrees(option):
         assert found.lower_bounds[i] <= whole * (1 + 1e-9)
         assert found.lower_bounds[i] >= (inner.lower_bounds + price).min() * (1 - 2e-2) - 1e-9
         assert found.gaps[i] < (0.05 if option == "probabilistic" else 1e-4)
+
+
+@pytest.mark.parametrize("kind", [RelativeSimilarity, DecisionDistance])
+def test_many_combinations_of_the_same_price_are_all_looked_at(kind):
+    """Nine categories of two levels: more combinations of one price than are bounded at once."""
+    rng = np.random.default_rng(0)
+    columns = Columns([Column("x"), *(Column(f"c{k}", (("a",), ("b",))) for k in range(9))])
+    model = PrototypeModel(rng.normal(size=(2, 19)), ["no", "yes"], rng.normal(size=(4, 19)), columns=columns)
+    option, rows = kind(model), [[0.0, *one] for one in product("ab", repeat=9)]
+    lifted = columns.lifted(np.array(rows, dtype=object))
+    r = option.certainty(lifted)
+    theta = np.sort(r)[-6]
+    result = explain(option, theta, np.array(rows, dtype=object), fixed=["x"])
+    for x, distance, bound in zip(lifted, result.distances, result.lower_bounds, strict=True):
+        changes = (lifted[:, 1::2] != x[1::2]).sum(axis=1)
+        assert distance == bound == changes[r >= theta].min()
 
 
 def test_the_probabilistic_option_has_the_same_steps_before_all_pairs():
