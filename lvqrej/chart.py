@@ -127,6 +127,8 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         for place, k in enumerate(rows):
             keeps = k in reason.indices
             left, right = max(low[k], -width), min(high[k], width)
+            if not numbers[k]:
+                left, right = -width / 20, width / 20
             style = {"color": "#F0C6A0", "hatch": "//"} if keeps else {"color": "#d9d9d9"}
             ax.barh(place, right - left, left=left, height=0.55, **style)
             for end, sign, marker in ((low[k], -1, "<"), (high[k], 1, ">")):

@@ -312,9 +312,10 @@ def default_steps(X: Any) -> Any:
     """
     if not hasattr(X, "columns") or not is_table(X):
         return StandardScaler()
-    which = feature_names_of(X) or list(range(X.shape[1]))
-    is_number = [getattr(dtype, "kind", "O") in "iuf" for dtype in X.dtypes]
-    numbers, others = ([k for k, yes in zip(which, is_number, strict=True) if yes == kind] for kind in (1, 0))
+    which: list[Any] = feature_names_of(X) or list(range(X.shape[1]))
+    kinds = zip(which, (getattr(dtype, "kind", "O") for dtype in X.dtypes), strict=True)
+    numbers = [k for k, kind in kinds if kind in "iuf"]
+    others = [k for k in which if k not in numbers]
     filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     parts = [("numbers", filled, numbers), ("categories", levels, others)]

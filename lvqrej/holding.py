@@ -307,9 +307,8 @@ def ranges(batch: Any, row: int) -> Any:
         table[name] = False
         table.loc[numbers, name] = never[side::2]
     for side, name in enumerate(("low_class", "high_class")):
-        table[name] = pd.Series(
-            dict(zip(np.flatnonzero(numbers), labels[side::2], strict=True)), dtype=object
-        )
+        known = dict(zip(np.flatnonzero(numbers).tolist(), labels[side::2], strict=True))
+        table[name] = pd.Series([known.get(k) for k in range(len(names))], dtype=object)
     if not numbers.all():
         table["accepted_levels"] = [_accepted_levels(batch, row, k) for k in range(len(names))]
     return table

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, PowerTransformer
 
 import lvqrej
 from lvqrej import (
