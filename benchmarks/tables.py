@@ -4,8 +4,8 @@ Run as ``OMP_NUM_THREADS=1 python benchmarks/tables.py``; writes book/results/be
 come from packages on the Python registry (`companion.foreign`). Seven rows in ten train and calibrate, with
 the defaults of `RejectOptionClassifier` but the rejects that are asked for; rejects among the others are
 explained one at a time, at the usual costs and with numbers that cost ten times as much, so that levels have
-to change. Whether answers are valid is found out again from their own columns, by the fitted scikit-learn steps
-and textbook formulas alone.
+to change. Whether answers are valid is found out again from their own columns, by the fitted steps of
+scikit-learn and textbook formulas alone.
 """
 
 from __future__ import annotations
