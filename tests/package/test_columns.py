@@ -540,6 +540,29 @@ def test_frames_of_all_kinds_give_the_same_answers():
     np.testing.assert_allclose(first.distances, second.distances, rtol=1e-6)
 
 
+def test_a_frame_that_is_not_of_pandas_is_taken_by_its_columns():
+    class Column(list):
+        def to_list(self):
+            return list(self)
+
+    class Frame:
+        """What polars offers, as far as it is needed."""
+
+        def __init__(self, X):
+            self.columns, self.shape = list(X), X.shape
+            self.dtypes = ["Float64" if name in NUMBERS else "String" for name in X]
+            self.table = {name: Column(X[name].astype(object).where(X[name].notna(), None)) for name in X}
+
+        def __getitem__(self, name):
+            return self.table[name]
+
+    X, y = table(6)
+    one, two = fitted(X, y), fitted(Frame(X), y)
+    assert (one.certainty(X) == two.certainty(Frame(X))).all()
+    first, second = one.explain(X[one.rejects(X)]), two.explain(Frame(X[one.rejects(X)]))
+    np.testing.assert_allclose(first.distances, second.distances)
+
+
 def test_one_row_as_series_dict_or_list(mixed):
     classifier, X, _ = mixed
     row = X[classifier.rejects(X)].iloc[0]
