@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Cells
+from lvqrej.columns import Columns
 from lvqrej.prototypes import PrototypeModel, squared_distances
 from lvqrej.validation import LARGEST, Floats, check_choice, check_number, check_vector, describe
 
@@ -86,6 +87,14 @@ class Certainty(ABC):
     def nearest(self, X: ArrayLike) -> Indices:
         """Return the prototype whose own threshold would count for each sample, of shape (n,)."""
         raise ValueError(f"local thresholds need one nearest prototype; found {describe(self)}")
+
+    @property
+    def columns(self) -> Columns:
+        """How a table's columns become its features."""
+        models = self.models()
+        if not models:
+            return Columns.numeric(self.n_features, self.feature_names)
+        return next(iter(models.values())).columns
 
     @property
     def unrestricted(self) -> Certainty:

@@ -88,10 +88,11 @@ class Reason:
         the sample stays rejected with all else unchanged), after (its value in the counterfactual).
         """
         table = self.batch.ranges(self.row)
-        after = self.batch.counterfactuals[self.row] if self.why else self.batch.samples[self.row]
+        after = self.batch.after(self.row) if self.why else self.batch.before(self.row)
         table = table.assign(keeps=table.index.isin(self.indices), after=after)
-        shown = table["keeps"] | (table["after"] != table["value"])
-        return table.loc[shown, ["feature", "value", "keeps", "low", "high", "after"]].reset_index(drop=True)
+        shown = table["keeps"] | (self.batch.changed[self.row] & (self.why is not None))
+        columns = ["feature", "value", "keeps", "low", "high", *table.columns[8:-2], "after"]
+        return table.loc[shown, columns].reset_index(drop=True)
 
     def __str__(self) -> str:
         return wording.both_halves(self)
@@ -157,7 +158,8 @@ class _Search:
         answers = self.batch.completions(self.row, ~kept, np.zeros(len(kept), dtype=np.int64))
         refuted = np.asarray(answers.found)
         proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
-        return refuted, proven, refuted[:, None] & (answers.counterfactuals != self.batch.samples[self.row])
+        differs = answers.counterfactuals != self.batch.samples[self.row]
+        return refuted, proven, refuted[:, None] & self.batch.required.columns.gathered(differs)
 
     def first(self) -> tuple[Mask, bool]:
         """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""
@@ -253,26 +255,43 @@ def ranges(batch: Any, row: int) -> Any:
     """Return how far each feature may move alone with nothing gained, as a data frame; see `Explanation`."""
     import pandas as pd
 
-    x, d = batch.samples[row], len(batch.feature_names)
-    alone = np.repeat(np.eye(d, dtype=bool), 2, axis=0)
-    ways = np.tile([-1, 1], d)
+    columns, names, weights = batch.required.columns, batch.feature_names, batch.required.weights
+    numbers = np.array([column.levels is None for column in columns.columns])
+    at = np.array(columns.starts[:-1])[numbers]
+    alone = np.repeat(np.eye(len(names), dtype=bool)[numbers], 2, axis=0)
+    ways = np.tile([-1, 1], len(at))
     answers = batch.completions(row, alone, ways)
-    if batch.completions(row, alone[:1] & False, ways[:1]).found[0]:
+    if batch.completions(row, np.zeros((1, len(names)), dtype=bool), np.zeros(1, dtype=np.int64)).found[0]:
         raise ValueError(f"X must be rejected to have ranges of rejection; sample {row} is accepted")
-    lower, upper = batch.required.widened(x)
+    lower, upper = (end[at] for end in batch.required.widened(batch.samples[row]))
     never = ~answers.found & np.isinf(answers.lower_bounds)
-    reach = x.repeat(2) + ways * answers.lower_bounds / batch.required.weights.repeat(2)
+    reach = batch.samples[row][at].repeat(2) + ways * answers.lower_bounds / weights[at].repeat(2)
     ends = np.where(never, np.stack([lower, upper], axis=1).ravel(), reach)
     labels = [label if found else None for label, found in zip(answers.labels, answers.found, strict=True)]
-    return pd.DataFrame(
-        {
-            "feature": batch.feature_names,
-            "value": x,
-            "low": ends[::2],
-            "high": ends[1::2],
-            "low_open": never[::2],
-            "high_open": never[1::2],
-            "low_class": pd.Series(labels[::2], dtype=object),
-            "high_class": pd.Series(labels[1::2], dtype=object),
-        }
-    )
+    table = pd.DataFrame({"feature": names, "value": batch.before(row)})
+    for side, name in enumerate(("low", "high")):
+        table[name] = np.nan
+        table.loc[numbers, name] = ends[side::2]
+    for side, name in enumerate(("low_open", "high_open")):
+        table[name] = False
+        table.loc[numbers, name] = never[side::2]
+    for side, name in enumerate(("low_class", "high_class")):
+        known = dict(zip(np.flatnonzero(numbers).tolist(), labels[side::2], strict=True))
+        table[name] = pd.Series([known.get(k) for k in range(len(names))], dtype=object)
+    if not numbers.all():
+        table["accepted_levels"] = [_accepted_levels(batch, row, k) for k in range(len(names))]
+    return table
+
+
+def _accepted_levels(batch: Any, row: int, k: int) -> dict[Any, Any] | None:
+    """Return the levels with which alone a sample is accepted, and as what; None for numbers."""
+    columns = batch.required.columns
+    named = [(g, group[0]) for g, group in enumerate(columns.columns[k].levels or ()) if group]
+    named = [(g, level) for g, level in named if level is not None]
+    if not named:
+        return None
+    X = np.repeat(batch.samples[row][None], len(named), axis=0)
+    X[:, columns.at(k)] = np.eye(columns.columns[k].width)[[g for g, _ in named]]
+    verdicts, accepted = batch.option.judged(X, batch.theta)
+    labels = batch.option.classes[verdicts.label]
+    return {level: labels[i] for i, (_, level) in enumerate(named) if accepted[i]}

@@ -55,8 +55,13 @@ class Reject:
 
         A box is empty where another feature has to change.
         """
-        most = np.where(features, limit / self.query.required.weights, 0.0)
+        free = self.query.required.columns.spread(features)
+        most = np.where(free, limit / self.query.required.weights, 0.0)
         return np.maximum(self.lower, self.x - most), np.minimum(self.upper, self.x + most)
+
+    def changed(self, answers: Answers) -> Mask:
+        """Return which features answers change, of shape (n, d)."""
+        return self.query.required.columns.gathered(answers.counterfactuals != self.x)
 
     def answers(
         self,
@@ -99,7 +104,7 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     `effort` tries the best answer so far is returned, with what is proven.
     """
     nearest = reject.answers(reject.lower[None], reject.upper[None])
-    most = int((nearest.counterfactuals != reject.x).sum())
+    most = int(reject.changed(nearest).sum())
     if not nearest.found[0] or most == 0:
         return [(nearest, 0)]
     search = _Search(reject, nearest, effort)
@@ -126,11 +131,11 @@ class _Search:
     def __init__(self, reject: Reject, nearest: Answers, effort: int) -> None:
         self.reject, self.effort = reject, effort
         x, lower, upper = reject.x, reject.lower, reject.upper
-        self.free, self.forced = (lower < x) | (upper > x), (lower > x) | (upper < x)
+        required = reject.query.required
+        self.free = required.columns.gathered((lower < x) | (upper > x))
+        self.forced = required.columns.gathered((lower > x) | (upper < x))
         # Sets grow best by features that change little in the nearest answer.
-        self.order = np.argsort(
-            np.abs(nearest.counterfactuals[0] - x) * reject.query.required.weights, kind="stable"
-        )
+        self.order = np.argsort(required.costs(x[None], nearest.counterfactuals)[0], kind="stable")
         self.best: Answers | None = None
         self.goal = FAR * float(nearest.distances[0])  # what is to be undercut
         self.unable: list[tuple[Mask, float]] = []  # features, and a distance that they cannot undercut
