@@ -94,7 +94,7 @@ def nearest_levels(query: Any, accepted: AcceptedSet, solve: Callable[..., Any])
     explored = state.lower_bounds.copy()
     prices = [_prices(required, block, lower, upper, own[:, b]) for b, block in enumerate(blocks)]
     most = SLOW_MOST if accepted.gap > 0 else MOST
-    searches = [_Search([price[i] for price in prices], most) for i in range(len(X))]
+    searches = [_Search([price[i] for price in prices], tuple(own[i].tolist()), most) for i in range(len(X))]
     while True:
         goals = (state.distances * (1 - _GAP)).tolist()
         asked = [(i, one) for i, search in enumerate(searches) for one in search.cheapest(goals[i])]
@@ -116,8 +116,8 @@ def nearest_levels(query: Any, accepted: AcceptedSet, solve: Callable[..., Any])
 class _Search:
     """One sample's assignments: those not looked at, by price, and those bounded, by their bounds."""
 
-    def __init__(self, prices: list[Floats], most: int) -> None:
-        self._later = by_price(prices)
+    def __init__(self, prices: list[Floats], own: Levels, most: int) -> None:
+        self._later = by_price(prices, own)
         self._next = next(self._later, None)
         self._bounded: list[tuple[float, Levels]] = []
         self._left = most
@@ -167,10 +167,10 @@ def _prices(required: Any, block: Block, lower: Floats, upper: Floats, own: Ints
     return np.where(fits, block.prices[own], np.inf)
 
 
-def by_price(prices: list[Floats]) -> Iterator[tuple[float, Levels]]:
-    """Yield assignments of options to blocks in the order of their prices, without one that costs nothing.
+def by_price(prices: list[Floats], own: Levels) -> Iterator[tuple[float, Levels]]:
+    """Yield assignments of options to blocks in the order of their prices, without a sample's own one.
 
-    >>> [price for price, _ in by_price([np.array([0.0, 1.0, np.inf]), np.array([3.0, 0.0, 1.5])])]
+    >>> [price for price, _ in by_price([np.array([0.0, 1.0, np.inf]), np.array([3.0, 0.0, 1.5])], (0, 1))]
     [1.0, 1.5, 2.5, 3.0, 4.0]
     """
     orders = [np.argsort(row, kind="stable").tolist() for row in prices]
@@ -180,8 +180,9 @@ def by_price(prices: list[Floats]) -> Iterator[tuple[float, Levels]]:
     heap = [(float(sum(row[0] for row in costs)), (0,) * len(costs), 0)]
     while heap:
         price, ranks, last = heapq.heappop(heap)
-        if price > 0:
-            yield price, tuple(order[r] for order, r in zip(orders, ranks, strict=True))
+        levels = tuple(order[r] for order, r in zip(orders, ranks, strict=True))
+        if levels != own:
+            yield price, levels
         for b in range(last, len(costs)):
             r = ranks[b] + 1
             if r < len(costs[b]) and (b == last or r == 1):
