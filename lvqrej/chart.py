@@ -281,7 +281,7 @@ def report_chart(report: Any, most: int = 12) -> Any:
     features = report.features[report.features["changed"] > 0].head(most)
     with plt.rc_context(_STYLE):
         heights = [max(2, len(causes), 0 if groups is None else len(groups)), max(6, len(features))]
-        size = (9, 3 + 0.42 * sum(heights))
+        size = (8.5, 3 + 0.42 * sum(heights))
         figure, axes = plt.subplots(2, 2, figsize=size, height_ratios=heights)
         plt.close(figure)
         (why, whom), (what, cost) = axes
