@@ -14,7 +14,6 @@ import reading  # noqa: E402
 PENDING = {
     "05-relative-similarity",
     "06-decision-distance",
-    "07-probabilistic-certainty",
     "08-how-fast",
     "09-explain-your-own-rejects",
     "10-digits",
