@@ -12,7 +12,6 @@ import reading  # noqa: E402
 
 #: Chapters of the first edition that are still too long, or do not yet say how long they take. Only remove.
 PENDING = {
-    "07-probabilistic-certainty",
     "09-explain-your-own-rejects",
     "11-algorithmic-properties",
     "12-goodness",
