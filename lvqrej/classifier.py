@@ -67,8 +67,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     """A classifier that says "I am not certain enough" instead of guessing, and explains when it does.
 
     It trains an LVQ estimator, chooses a threshold on the certainties of held-out samples, and rejects what
-    is less certain. Everything is in the units of the data, and in its columns: what a pipeline does before the
-    model is folded into it, categories are levels, and missing values are taken as its imputer takes them.
+    is less certain. Everything is in the units of the data, and in its columns: what a pipeline does before
+    the model is folded into it, categories are levels, missing values are taken as its imputer takes them.
 
     Parameters
     ----------

@@ -174,7 +174,9 @@ def by_price(prices: list[Floats]) -> Iterator[tuple[float, Levels]]:
     [1.0, 1.5, 2.5, 3.0, 4.0]
     """
     orders = [np.argsort(row, kind="stable").tolist() for row in prices]
-    costs = [[row[k] for k in order if row[k] < np.inf] for row, order in zip(prices, orders, strict=True)]
+    costs = [
+        [float(row[k]) for k in order if row[k] < np.inf] for row, order in zip(prices, orders, strict=True)
+    ]
     if not all(costs):
         return
     heap = [(float(sum(row[0] for row in costs)), (0,) * len(costs), 0)]
