@@ -69,13 +69,15 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     """A classifier that says "I am not certain enough" instead of guessing, and explains when it does.
 
     It trains an LVQ estimator, chooses a threshold on the certainties of held-out samples, and rejects what
-    is less certain. Everything is in the units of the data: scalers are folded into the model.
+    is less certain. Everything is in the units of the data, and in its columns: what a pipeline does before
+    the model is folded into it, categories are levels, missing values are taken as its imputer takes them.
 
     Parameters
     ----------
     estimator : estimator, optional
-        An LVQ estimator or a pipeline of scalers (standard, min-max, max-abs, robust) that ends in one; a
-        StandardScaler and a GMLVQ if None. Any other step is an error, as features would lose their meaning.
+        An LVQ estimator or a pipeline of affine steps that ends in one (`lvqrej.folding`); any other step is
+        an error. If None, a StandardScaler and a GMLVQ, and for a data frame with categories or gaps a
+        ColumnTransformer before it that fills in medians and has an indicator for each level.
     option : {"relative-similarity", "decision-distance", "probabilistic"} or object
         The certainty by name, or what makes one of a PrototypeModel (a class, or
         ``partial(DecisionDistance, norm="euclidean")``), or a `ProbabilisticCertainty` to be fitted. A
@@ -128,8 +130,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     observed_ : Observed
         Ranges of the training data and how finely it is recorded, which `explain` keeps to.
     scale_ : array of shape (d,)
-        What the scalers divide each feature by; `explain` weighs a unit change by 1 / scale_ unless told
-        otherwise.
+        What the scalers divide each column of numbers by, its standard deviation if a pipeline does more with
+        it, 1 for categories; `explain` weighs a unit change by 1 / scale_ unless told otherwise.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -180,7 +182,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or data frame of shape (n, d)
+            A frame may have text, categories, truth values and gaps.
         y : array-like of shape (n,)
         calibration : (X, y), optional
             Samples to hold a promise on, or to choose local thresholds, instead of a share of the above.
@@ -297,7 +300,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X : array-like of shape (n, d), or one sample: (d,), a Series or a dict of features to values
         how : function or str
             `lvqrej.explain`, or one of `lvqrej.variants`: sparsest, trade_off, several, robust, plausible.
-        bounds : "observed", mapping of feature to (low, high), DataFrame or None
+        bounds : "observed", mapping of feature to (low, high) or to allowed levels, DataFrame or None
             Where answers have to lie. By default in the ranges of the training data, widened to the sample;
             None for no bounds.
         grid : "observed", mapping of feature to float or None

@@ -85,7 +85,8 @@ def explain(
     X : array-like of shape (n, d) or (d,)
         One sample gives one `Explanation`. A sample that is accepted already is its own counterfactual.
     weights : array-like of shape (d,) or mapping of feature to float, optional
-        Positive costs of a unit change (see `mad_weights`); 1 if None or not in the mapping.
+        Positive costs of a unit change (see `mad_weights`); 1 if None or not in the mapping. For a category
+        the price of another level, or a mapping of pairs of levels to prices, infinite for what cannot be.
     fixed : list of features
         Features that may not change, by index or name.
     increase_only : list of features
@@ -93,8 +94,9 @@ def explain(
     decrease_only : list of features
         Features that may not increase.
     bounds : mapping of feature to (low, high), DataFrame or Observed, optional
-        Where the counterfactual has to lie; None for no bound. A sample outside is moved inside, at its cost;
-        ranges that were `Observed` are widened to it. A data frame has the rows low and high.
+        Where the counterfactual has to lie; None for no bound, for a category the levels that are allowed. A
+        sample outside is moved inside, at its cost; ranges that were `Observed` are widened to it. A data
+        frame has the rows low and high.
     constraints : (A, b), optional
         Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,). An equality is a row
         together with its negative; it holds to 1e-9 of the size of its terms.

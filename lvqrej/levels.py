@@ -19,7 +19,7 @@ from lvqrej.cells import START, AcceptedSet, Floats, Ints
 from lvqrej.requirements import Block
 
 #: As many assignments of a sample are bounded at once and in all; fewer where a bound is a search itself.
-AT_ONCE, MOST, SLOW_MOST = 256, 8192, 512
+AT_ONCE, MOST, SLOW_MOST = 256, 8192, 128
 #: As many of them are solved at once, the most promising first.
 _SOLVED = 4
 #: As many numbers are bounded at once.
