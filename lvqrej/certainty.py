@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import AcceptedSet, Cells
+from lvqrej.columns import Columns
 from lvqrej.prototypes import PrototypeModel, squared_distances
 from lvqrej.validation import LARGEST, Floats, check_choice, check_number, check_vector, describe
 
@@ -89,26 +89,24 @@ class Certainty(ABC):
         raise ValueError(f"local thresholds need one nearest prototype; found {describe(self)}")
 
     @property
+    def columns(self) -> Columns:
+        """How a table's columns become its features."""
+        models = self.models()
+        if not models:
+            return Columns.numeric(self.n_features, self.feature_names)
+        return next(iter(models.values())).columns
+
+    @property
     def unrestricted(self) -> Certainty:
         """The certainty itself, or the one whose accepted set it restricts."""
         return self
 
 
-def keeps_latest(cells: Callable[[Any, float], Cells]) -> Callable[[Any, float], Cells]:
-    """Let `cells(theta)` keep its latest result: who explains one reject after another has one threshold."""
+class Restricted(Certainty):
+    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`.
 
-    @wraps(cells)
-    def kept(self: Any, theta: float) -> Cells:
-        theta, latest = check_theta(theta), vars(self).get("_latest_cells")
-        if latest is None or latest[0] != theta:
-            latest = self._latest_cells = theta, cells(self, theta)
-        return latest[1]
-
-    return kept
-
-
-class Wrapped(Certainty):
-    """A certainty made of another one: what a subclass does not change is the other's."""
+    What a subclass does not change is the other's.
+    """
 
     def __init__(self, option: Certainty) -> None:
         check_option(option)
@@ -117,6 +115,19 @@ class Wrapped(Certainty):
         self.largest, self.sees_unfamiliarity = option.largest, option.sees_unfamiliarity
         self.classes, self.n_features = option.classes, option.n_features
         self.feature_names = option.feature_names
+
+    @property
+    def unrestricted(self) -> Certainty:
+        """The certainty without the restriction."""
+        return self.option
+
+    @abstractmethod
+    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
+        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
+
+    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
+        """Return whether each sample is accepted, of shape (n,)."""
+        return self.judged(X, check_theta(theta))[1]
 
     def certainty(self, X: ArrayLike) -> Floats:
         """Return that of the certainty itself, of shape (n,)."""
@@ -139,25 +150,11 @@ class Wrapped(Certainty):
         return self.option.models()
 
 
-class Restricted(Wrapped):
-    """A certainty that accepts only a part of what another one does; subclasses say which in `judged`."""
-
-    @property
-    def unrestricted(self) -> Certainty:
-        """The certainty without the restriction."""
-        return self.option
-
-    @abstractmethod
-    def judged(self, X: ArrayLike, theta: float) -> tuple[Verdicts, NDArray[np.bool_]]:
-        """Return the verdicts of the certainty itself, and whether each sample is accepted."""
-
-    def accepts(self, X: ArrayLike, theta: float) -> NDArray[np.bool_]:
-        """Return whether each sample is accepted, of shape (n,)."""
-        return self.judged(X, check_theta(theta))[1]
-
-
 class PrototypeCertainty(Certainty):
-    """A certainty read off the nearest prototype p+ and the nearest one of another class, p-."""
+    """A certainty read off the nearest prototype p+ and the nearest one of another class, p-.
+
+    What exceeds the threshold of p+ itself, of which there is one per prototype; they are 0 unless given.
+    """
 
     def __init__(self, model: Any) -> None:
         if not isinstance(model, PrototypeModel):
@@ -166,22 +163,21 @@ class PrototypeCertainty(Certainty):
         self.classes = model.classes
         self.n_features = model.n_features
         self.feature_names = model.feature_names
+        self.thresholds = np.zeros(len(model.prototypes))
 
     def certainty(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return r(x) >= 0, of shape (n,)."""
+        """Return r(x), less the threshold of p+, of shape (n,)."""
         return self._of(*self._nearest_two(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype, of shape (n,)."""
         return self.model.predict(X)
 
-    def verdicts(self, X: ArrayLike, thresholds: Floats | None = None) -> Verdicts:
-        """Return r(x), less the threshold of p+ if given, the classes of p+ and p-, and the distances."""
+    def verdicts(self, X: ArrayLike) -> Verdicts:
+        """Return the certainty, the classes of p+ and p-, the distances and the threshold of p+."""
         plus, minus, d_plus, d_minus = nearest = self._nearest_two(X)
-        group = self.model.class_index
-        asked = np.zeros(len(plus)) if thresholds is None else thresholds[plus]
-        distances = np.sqrt(d_plus), np.sqrt(d_minus)
-        return Verdicts(self._of(*nearest) - asked, group[plus], group[minus], *distances, asked)
+        group, distances = self.model.class_index, (np.sqrt(d_plus), np.sqrt(d_minus))
+        return Verdicts(self._of(*nearest), group[plus], group[minus], *distances, self.thresholds[plus])
 
     def models(self) -> dict[tuple[int, ...], PrototypeModel]:
         """Return the one model."""
@@ -191,20 +187,26 @@ class PrototypeCertainty(Certainty):
         """Return the index of p+ for each sample, of shape (n,), the first on a tie."""
         return self.model.distances(X).argmin(axis=1)
 
-    @keeps_latest
     def cells(self, theta: float) -> Cells:
-        """Return the accepted set r(x) >= theta: `local_cells` with the same threshold everywhere."""
-        return self.local_cells(np.full(len(self.model.prototypes), theta))
+        """Return the accepted set: `local_cells` with theta added to all thresholds.
+
+        The latest is kept: who explains one reject after another has one threshold.
+        """
+        theta, latest = check_theta(theta), vars(self).get("_latest_cells")
+        if latest is None or latest[0] != theta:
+            latest = self._latest_cells = theta, self.local_cells(self.thresholds + theta)
+        return latest[1]
 
     @abstractmethod
     def local_cells(self, thresholds: Floats) -> Cells:
         """Return the set r(x) >= thresholds[j], p_j the nearest prototype, closed; of shape (m,)."""
 
     def _of(self, plus: Indices, minus: Indices, d_plus: Floats, d_minus: Floats) -> Floats:
-        """Return r(x) = (d- - d+) / scale, and 0 where p+ and p- coincide, all of shape (n,)."""
+        """Return r(x) = (d- - d+) / scale, 0 where p+ and p- coincide, less the threshold, (n,)."""
         scale = self._scale(plus, minus, d_plus + d_minus)
         apart = (scale > 0) & ~self._twins[plus, minus]
-        return np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=apart)
+        r = np.divide(d_minus - d_plus, scale, out=np.zeros_like(scale), where=apart)
+        return r - self.thresholds[plus]
 
     @abstractmethod
     def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
@@ -355,7 +357,7 @@ class DecisionDistance(PrototypeCertainty):
         )  # fmt: skip
 
 
-class LocalThresholds(Wrapped):
+class LocalThresholds(PrototypeCertainty):
     """A certainty with one threshold per prototype: its margin r(x) - theta_j, p_j the nearest prototype.
 
     Accepted at 0 is what reaches the threshold of its own nearest prototype (Fischer, Hammer and Wersing);
@@ -376,25 +378,22 @@ class LocalThresholds(Wrapped):
     """
 
     def __init__(self, option: Any, thresholds: ArrayLike) -> None:
-        super().__init__(option)
-        if not isinstance(option, PrototypeCertainty):
+        check_option(option)
+        if not isinstance(option, PrototypeCertainty) or isinstance(option, LocalThresholds):
             raise ValueError(f"option must be read off one nearest prototype; found {describe(option)}")
+        super().__init__(option.model)
+        self.option = option
         self.thresholds = check_vector(thresholds, len(option.model.prototypes), "thresholds")
         self.name = f"margin of {option.name}"  # type: ignore[misc]
         self.largest = option.largest - float(self.thresholds.min())
+        self.sees_unfamiliarity = option.sees_unfamiliarity
 
-    def certainty(self, X: ArrayLike) -> Floats:
-        """Return r(x) - theta_j, of shape (n,)."""
-        return self.verdicts(X).certainty
-
-    def verdicts(self, X: ArrayLike) -> Verdicts:
-        """Return those of the certainty, its margin in its place."""
-        return self.option.verdicts(X, self.thresholds)  # type: ignore[call-arg]
-
-    @keeps_latest
-    def cells(self, theta: float) -> Cells:
+    def local_cells(self, thresholds: Floats) -> Cells:
         """Return the accepted set, closed: it jumps where a nearer prototype of the class asks for more."""
-        return self.option.local_cells(self.thresholds + theta)  # type: ignore[attr-defined]
+        return self.option.local_cells(thresholds)
+
+    def _scale(self, plus: Indices, minus: Indices, total: Floats) -> Floats:
+        return self.option._scale(plus, minus, total)
 
 
 def separations(P: Floats, L: Floats) -> Floats:

@@ -12,6 +12,8 @@ from lvqrej.wording import before_and_after, gauge_ends, proof, range_text, show
 
 #: Blue and orange of Okabe and Ito, told apart with every kind of colour vision: what goes up, what down.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
+#: Their bluish green, for another level of a category.
+_GREEN = "#009E73"
 #: Large type on an opaque ground.
 _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -71,10 +73,11 @@ def change_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         figure, axes = plt.subplots(2, 1, figsize=(8, 2.4 + 0.55 * height), height_ratios=[1, 0.7 * height])
         plt.close(figure)
         _draw_gauge(axes[0], why)
-        draw = _draw_one if len(rows) == 1 else _draw_changes
+        one = len(rows) == 1 and why.columns.columns[rows[0][0]].levels is None
+        draw = _draw_one if one else _draw_changes
         draw(axes[1], why, rows[:most], len(rows[most:]), suffixes)
         # Names stand on the left of bars, where a title has room.
-        place = "right" if len(rows) > 1 else "center"
+        place = "center" if one else "right"
         axes[1].set_title(_title(why) if rows else "", loc=place, fontsize=13)
     return figure
 
@@ -103,13 +106,16 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
     most = int(check_number(most, "most", low=1, integer=True))
     suffixes = _check_units(units, why.feature_names)
     reason, table = why.sufficient_reason(), why.ranges()
-    weights, x = why.batch.required.weights, why.sample
-    low, high = weights * (table["low"] - x), weights * (table["high"] - x)
+    at = why.columns.starts[:-1]
+    weights, x = why.batch.required.weights[at], why.sample[at]
+    numbers = np.array([column.levels is None for column in why.columns.columns])
+    low = np.where(numbers, weights * (table["low"] - x), 0.0)
+    high = np.where(numbers, weights * (table["high"] - x), 0.0)
     near = np.minimum(np.where(table["low_open"], np.inf, -low), np.where(table["high_open"], np.inf, high))
     after = {k: text for k, _, text in before_and_after(why)}
     rows = sorted({*reason.indices, *after}, key=lambda k: (k not in after, near[k], k))
     left_out, rows = len(rows[most:]), rows[:most]
-    costs = weights * why.delta
+    costs = why.costs * np.where(numbers, np.sign(why.counterfactual[at] - x), 1.0)
     ends = [abs(costs[k]) for k in rows] + [near[k] for k in rows if np.isfinite(near[k])]
     width = 1.25 * max(ends, default=1.0)
     with plt.rc_context(_STYLE):
@@ -121,6 +127,8 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         for place, k in enumerate(rows):
             keeps = k in reason.indices
             left, right = max(low[k], -width), min(high[k], width)
+            if not numbers[k]:
+                left, right = -width / 20, width / 20
             style = {"color": "#F0C6A0", "hatch": "//"} if keeps else {"color": "#d9d9d9"}
             ax.barh(place, right - left, left=left, height=0.55, **style)
             for end, sign, marker in ((low[k], -1, "<"), (high[k], 1, ">")):
@@ -129,7 +137,7 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
             ax.plot(0, place, "X", ms=11, mec="white", color=_ORANGE)
             if k in after:
                 ax.plot(costs[k], place, "o", ms=10, mec="white", color=_BLUE)
-            text = range_text(*table.loc[k, ["low", "high", "low_open", "high_open"]]) + suffixes.get(k, "")
+            text = _alone(table.loc[k]) + suffixes.get(k, "")
             ax.annotate(text, (1.02, place), xycoords=ax.get_yaxis_transform(), va="center")
         names = [_broken(why.feature_names[k]) for k in rows]
         ax.set_yticks(range(len(rows)), names)
@@ -162,19 +170,26 @@ def batch_chart(result: Any, most: int = 12) -> Any:
 
     most = int(check_number(most, "most", low=1, integer=True))
     found = result.found & (result.distances > 0)
-    change = np.where(found[:, None], result.counterfactuals - result.samples, 0.0)
-    up, down = (change > 0).sum(axis=0), (change < 0).sum(axis=0)
-    order = [k for k in np.argsort(-(up + down), kind="stable")[:most] if up[k] + down[k]]
+    columns = result.required.columns
+    numbers = np.array([column.levels is None for column in columns.columns])
+    change = (result.counterfactuals - result.samples)[:, columns.starts[:-1]]
+    changed = result.changed & found[:, None]
+    up, down = (changed & (change > 0) & numbers).sum(axis=0), (changed & (change < 0) & numbers).sum(axis=0)
+    other = changed.sum(axis=0) - up - down
+    total = up + down + other
+    order = [k for k in np.argsort(-total, kind="stable")[:most] if total[k]]
     with plt.rc_context(_STYLE):
         figure, ax = plt.subplots(figsize=(8, 1.8 + 0.5 * max(len(order), 1)))
         plt.close(figure)
         place = np.arange(len(order))
         ax.barh(place, up[order], height=0.6, color=_BLUE, label="goes up")
         ax.barh(place, -down[order], height=0.6, color=_ORANGE, hatch="//", label="goes down")
+        if other.any():
+            ax.barh(place, other[order], height=0.6, color=_GREEN, hatch="xx", label="another level")
         ax.axvline(0, color="black", linewidth=1)
         ax.set_yticks(place, [_broken(result.feature_names[k]) for k in order])
         ax.invert_yaxis()
-        width = max(1, up.max(initial=0), down.max(initial=0))
+        width = max(1, up.max(initial=0), down.max(initial=0), other.max(initial=0))
         ax.set(xlim=(-1.05 * width, 1.05 * width), xlabel="number of counterfactuals")
         ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         ax.set_title(f"what would have to change in {found.sum()} of {len(result)} samples", fontsize=13)
@@ -244,6 +259,61 @@ def comparison_chart(table: Any) -> Any:
     return figure
 
 
+def report_chart(report: Any, most: int = 12) -> Any:
+    """Return a figure of a `RejectReport`: causes, features, costs of acceptance and, if given, groups.
+
+    Parameters
+    ----------
+    report : RejectReport
+    most : int
+        Most causes and features to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Closed in pyplot, so that a notebook shows it once.
+    """
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    most = int(check_number(most, "most", low=1, integer=True))
+    causes, groups = report.causes.head(most), report.groups
+    features = report.features[report.features["changed"] > 0].head(most)
+    with plt.rc_context(_STYLE):
+        heights = [max(2, len(causes), 0 if groups is None else len(groups)), max(6, len(features))]
+        size = (8.5, 3 + 0.42 * sum(heights))
+        figure, axes = plt.subplots(2, 2, figsize=size, height_ratios=heights)
+        plt.close(figure)
+        (why, whom), (what, cost) = axes
+        why.barh(range(len(causes)), causes["rejects"], height=0.6, color=_BLUE)
+        place = range(len(features))
+        what.barh(place, features["up"], height=0.6, color=_BLUE)
+        what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//")
+        for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
+            ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+            ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))
+            ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        what.set_xlabel("rejects in which it goes down ← → up")
+        if len(report.distances):
+            costs = np.sort(report.distances)
+            end = min(costs[-1], 2 * np.quantile(costs, 0.9)) or 1.0
+            more = f" ({(costs > end).sum()} above are not drawn)" if costs[-1] > end else ""
+            cost.step(costs, np.arange(1, len(costs) + 1) / len(costs), where="post", color=_BLUE)
+            cost.set(xlim=(0, 1.03 * end), ylim=(0, 1.02), xlabel=f"cost{more}")
+        cost.set(title="what acceptance costs", ylabel="share of rejects")
+        rows, columns = report.rates.loc[["rejected"]], ["share", "low", "high"]
+        if groups is not None:
+            rows, columns = groups, ["reject_rate", "reject_rate_low", "reject_rate_high"]
+        value, low, high = rows[columns].to_numpy(dtype=float).T
+        reach = np.maximum([value - low, high - value], 0)
+        whom.errorbar(value, range(len(rows)), xerr=reach, fmt="o", color=_BLUE, capsize=4)
+        whom.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
+        whom.set(title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval")
+        whom.set(ylim=(len(rows) - 0.4, -0.6))
+        whom.set_xlim(left=0)
+    return figure
+
+
 def _broken(name: str) -> str:
     """Return a name in lines that end between words.
 
@@ -253,6 +323,14 @@ def _broken(name: str) -> str:
     """
     lines = textwrap.wrap(name.replace("_", "_ "), 22, break_long_words=False)
     return "\n".join(line.replace("_ ", "_") for line in lines)
+
+
+def _alone(row: Any) -> str:
+    """Say with which values of a feature alone a sample stays rejected: a row of `ranges`."""
+    levels = row.get("accepted_levels")
+    if not isinstance(levels, dict):
+        return range_text(*row[["low", "high", "low_open", "high_open"]])
+    return f"but {' or '.join(map(str, levels))}" if levels else "every level"
 
 
 def _title(why: Any) -> str:
@@ -284,7 +362,7 @@ def _draw_gauge(ax: Any, why: Any) -> None:
 def _draw_one(ax: Any, why: Any, rows: list[tuple[int, str, str]], _: int, suffixes: dict[int, str]) -> None:
     """Draw the only feature that changes in its own units, before and after."""
     ((k, before, after),) = rows
-    x, z = why.sample[k], why.counterfactual[k]
+    x, z = why.before[k], why.after[k]
     unit = suffixes.get(k, "")
     arrow = {"arrowstyle": "-|>", "color": "black", "shrinkA": 8, "shrinkB": 8}
     ax.annotate("", (z, 0), (x, 0), arrowprops=arrow)
@@ -304,10 +382,13 @@ def _draw_changes(
         ax.text(0.5, 0.5, f"nothing has to change: accepted as {why.label}", ha="center", va="center")
         ax.set_axis_off()
         return
-    shares = why.costs / why.distance
+    import numpy as np
+
+    shares, changes = why.costs / why.distance, why.columns.changes(why.sample, why.counterfactual)
     for position, (k, before, after) in enumerate(rows):
-        up = why.delta[k] > 0
+        up = not changes[k] < 0
         bar = (shares[k], _BLUE, "") if up else (-shares[k], _ORANGE, "//")
+        bar = (shares[k], _GREEN, "xx") if np.isnan(changes[k]) else bar
         ax.barh(position, bar[0], height=0.6, color=bar[1], hatch=bar[2])
         # The text stands on the empty side of the axis, where no bar is in its way.
         ax.annotate(
@@ -319,5 +400,6 @@ def _draw_changes(
     ax.invert_yaxis()
     more = f" ({left_out} smaller changes not drawn)" if left_out else ""
     width = 1.15 * shares.max()
-    ax.set(xlim=(-width, width), xlabel=f"decrease ←  share of the change  → increase{more}")
+    words = " or another level" if np.isnan(changes[[k for k, _, _ in rows]]).any() else ""
+    ax.set(xlim=(-width, width), xlabel=f"decrease ←  share of the change  → increase{words}{more}")
     ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0%}")

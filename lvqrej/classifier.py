@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lvqrej import counterfactual, storage, variants
 from lvqrej.cause import Familiarity
+from lvqrej.columns import as_frame, is_table
+from lvqrej.common import CommonChange, common_change
 from lvqrej.explanation import Explanation
 from lvqrej.fitting import (
     OPTIONS,
@@ -32,7 +34,8 @@ from lvqrej.fitting import (
     with_rejects,
 )
 from lvqrej.holding import EFFORT
-from lvqrej.requirements import Observed, amounts
+from lvqrej.report import RejectReport, reject_report
+from lvqrej.requirements import Observed, feature_index
 from lvqrej.validation import (
     Floats,
     as_sample,
@@ -46,6 +49,7 @@ from lvqrej.validation import (
     feature_names_of,
     like,
     validated,
+    validated_table,
 )
 from lvqrej.wording import class_row
 
@@ -181,21 +185,26 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         calibration : (X, y), optional
             Samples to hold a promise on, or to choose local thresholds, instead of a share of the above.
         groups : "class" or array-like of shape (n,), optional
-            Let a risk hold within each group of samples at once, or for each predicted class.
+            Let a risk hold within each group of samples at once, or for each predicted class. Nothing can be
+            promised of one without held-out samples.
         """
-        fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state)
+        X = as_frame(X)
+        fitting = check_fitting(self.estimator, self.option, self.cv, self.random_state, X)
         rule = check_rule(self.threshold, self.local)
-        samples, labels = validated(self, X, y=y)
+        # Rows are an array of floats, or a table as it is.
+        table = fitting.by_name or (is_table(X) and (self.estimator is not None or hasattr(X, "columns")))
+        rows, labels = (validated_table if table else validated)(self, X, y=y)
         classes, _ = classes_of(labels, "y")
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         if fitting.is_complete:
-            _check_complete(fitting.option, samples, classes)
+            _check_complete(fitting.option, rows, classes)
             classes = fitting.option.classes
         reject_label = label_of_reject(classes, self.reject_label)
-        self.observed_ = Observed.of(samples)
+        whole = rows
         held_out, needed = None, needs_held_out(rule, self.local)
         if needed:
-            X, y, samples, labels, held_out = self._held_out(X, y, samples, labels, calibration, groups)
+            check = validated_table if table else validated
+            X, y, rows, labels, held_out = self._held_out(X, y, rows, labels, calibration, groups, check)
         if groups is not None and not (needed and rule[0] == "risk"):
             raise ValueError(f"groups cannot be given with the threshold {describe(self.threshold)}")
         if calibration is not None and not needed:
@@ -203,22 +212,26 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         folds = rule[0] == "risk" and not self.local if needed else not isinstance(rule, float)
         fitting = fitting.for_counts(np.unique(labels, return_counts=True)[1], chooses=folds)
         self.estimator_ = fitting.trained(X, y)
-        self.option_ = fitting.certainty(samples, labels, self.estimator_, names)
-        self.scale_ = fitting.scale(samples)
+        # Steps that know names are asked by name.
+        self.option_ = fitting.certainty(
+            X if self.estimator_ and names else rows, labels, self.estimator_, names
+        )
+        self.scale_ = fitting.scale(X if self.estimator_ and names else rows, labels, self.estimator_)
         self.classes_, self.reject_label_ = classes, reject_label
         self.target_name_ = getattr(y, "name", None)
-        self.familiarity_ = Familiarity.of(self.option_, samples, labels)
+        self.observed_ = Observed.of(self.option_.columns.observed(whole))
+        self.familiarity_ = Familiarity.of(self.option_, self.option_.columns.lifted(rows), labels)
         self.curve_ = self.operating_point_ = None
         if isinstance(rule, float):
             self.threshold_ = rule
             return self
         if held_out is None:
-            self.curve_ = fitting.held_out_curve(self.option_, samples, labels)
+            self.curve_ = fitting.held_out_curve(self.option_, rows, labels)
             check_informative(self.curve_, self.option_.largest)
             self.operating_point_ = chosen_point(self.curve_, rule)
         else:
             self.option_, self.curve_, self.operating_point_ = fitting.calibrated(
-                self.option_, samples, labels, held_out, rule, self.local
+                self.option_, rows, labels, held_out, rule, self.local
             )
         self.threshold_ = 0.0 if self.local else self.operating_point_.threshold
         return self
@@ -299,8 +312,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         -------
         Explanations, or Explanation for one sample
         """
-        samples, single, index = self._given(X)
-        rows: Any = samples[0] if single else samples
+        rows, single, index = self._given(X)
+        rows = rows[0] if single else rows
         if isinstance(how, str):
             check_choice(how, "how", ("explain", *variants.__all__[1:]))
             how = counterfactual.explain if how == "explain" else getattr(variants, how)
@@ -331,12 +344,12 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         -------
         Reason, or a list of them for several samples
         """
-        samples, single, _ = self._given(X)
-        rows: Any = samples if single else X
+        rows, single, _ = self._given(X)
+        rows = rows if single else X
         if single and hasattr(self, "feature_names_in_"):
             import pandas as pd
 
-            rows = pd.DataFrame(samples, columns=self.feature_names_in_)
+            rows = pd.DataFrame(rows, columns=self.feature_names_in_)
         reasons = self.explain(rows, **options, on_infeasible="skip").sufficient_reasons(effort, k)
         return reasons[0] if single else reasons
 
@@ -353,17 +366,17 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         import pandas as pd
 
-        samples, single, index = self._given(X)
-        who = range(len(samples)) if index is None else index
+        rows, single, index = self._given(X)
+        who = range(len(rows)) if index is None else index
         answers = counterfactual.explain_per_class(
-            self.option_, self.threshold_, samples, **self.asked(**options)
+            self.option_, self.threshold_, rows, **self.asked(**options)
         )
-        rows = [
+        lines = [
             {"sample": sample, "class": label} | class_row(result, i)
             for i, sample in enumerate(who)
             for label, result in sorted(answers.items(), key=lambda item: item[1].distances[i])
         ]
-        table = pd.DataFrame(rows, columns=None if rows else ["sample", "class"])
+        table = pd.DataFrame(lines, columns=None if lines else ["sample", "class"])
         table = table.set_index(["sample", "class"])
         return table.droplevel("sample") if single else table
 
@@ -373,12 +386,57 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Ambiguous: two classes are nearly equally near. Unfamiliar: farther from every prototype than a share
         `level` of the training samples.
         """
-        samples, single, _ = self._given(X)
-        option = self.option_.unrestricted
+        rows, single, _ = self._given(X)
+        samples, option = self.option_.columns.lifted(rows), self.option_.unrestricted
         if not self.familiarity_.distances:
             raise ValueError(f"option must rest on prototypes to tell a cause; found {describe(option)}")
         causes = self.familiarity_.causes(option, *option.judged(samples, self.threshold_), level)
         return causes[0] if single else causes
+
+    def report(self, X: ArrayLike, y: Any = None, groups: Any = None, **options: Any) -> RejectReport:
+        """Return what a whole table of samples says: how often, why, whom and for want of what it rejects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Samples, accepted and rejected, that the classifier was not fitted to.
+        y : array-like of shape (n,), optional
+            Their labels; with them errors are counted.
+        groups : array-like of shape (n,), optional
+            What to compare, e.g. a hospital or a sex; at most 50 different values.
+        **options
+            `reasons` (20): for how many rejects, drawn at random, a sufficient reason is asked for;
+            `random_state` (0): seed of that; `progress` (False); and those of `explain` but `how` and
+            `on_infeasible`.
+
+        Returns
+        -------
+        RejectReport
+            With `to_frame()`, `plot()`, `to_html(file)`, and as text.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True, as_frame=True)
+        >>> classifier = RejectOptionClassifier(threshold=("reject_rate", 0.1)).fit(X[::2], y[::2])
+        >>> report = classifier.report(X[1::2], y[1::2], reasons=5)
+        >>> report.rates[["count", "of"]].head(3).to_numpy().tolist()
+        [[83, 89], [6, 89], [0, 83]]
+        """
+        check_is_fitted(self)
+        return reject_report(self, X, y, groups, **options)
+
+    def common_change(
+        self, X: ArrayLike, share: float = 0.9, *, bounds: Any = "observed", **options: Any
+    ) -> CommonChange:
+        """Return the smallest offset, the same for all samples, that gets a share of them accepted.
+
+        Takes `bounds` and the options of `explain`, and `effort`; see `lvqrej.common.common_change`. Values
+        need not stay on the grid of the data.
+        """
+        samples, _, _ = self._given(X)
+        asked = self.asked(bounds=bounds, grid=None, **options)
+        return common_change(self.option_, self.threshold_, samples, share, **asked)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted classifier to a file without pickle, at once or not at all.
@@ -408,26 +466,26 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 setattr(classifier, name, content[name])
             if content["feature_names_in_"] is not None:
                 classifier.feature_names_in_ = content["feature_names_in_"]
-            if {option.n_features} != {classifier.n_features_in_, *classifier.scale_.shape}:
+            if {len(option.columns.columns)} != {classifier.n_features_in_, *classifier.scale_.shape}:
                 raise ValueError("model, scale and number of features do not fit together")
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise storage.StorageError(f"{path} is not a complete stored classifier: {error!r}") from error
         return classifier
 
-    def _held_out(self, X: Any, y: Any, samples: Floats, labels: Any, given: Any, groups: Any) -> Any:
-        """Return X, y, samples and labels to train on, and a held-out share of them or what is given."""
+    def _held_out(self, X: Any, y: Any, rows: Any, labels: Any, given: Any, groups: Any, check: Any) -> Any:
+        """Return X, y, rows and labels to train on, and a held-out share of them or what is given."""
         if isinstance(groups, str):
             check_choice(groups, "groups", ("class",))
         if given is None:
-            parts = divided(self.calibration, self.random_state, groups, X, y, samples, labels)
+            parts = divided(self.calibration, self.random_state, groups, X, y, rows, labels)
             return parts[0], parts[2], parts[4], parts[6], HeldOut(parts[5], parts[7], parts[8])
         if not isinstance(given, (tuple, list)) or len(given) != 2:
             raise ValueError(f"calibration must be a pair of X and y; found {describe(given)}")
-        held_out = self._samples(given[0])
+        held_out = check(self, as_frame(given[0]))
         right = np.asarray(given[1])
         if right.shape != (len(held_out),) or not len(right):
             raise ValueError(f"calibration must have a label for each sample; found {describe(given[1])}")
-        return X, y, samples, labels, HeldOut(held_out, right, groups)
+        return X, y, rows, labels, HeldOut(held_out, right, groups)
 
     def decided(self, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return each sample's label, rejected or not, and whether it is rejected, both of shape (n,)."""
@@ -437,38 +495,49 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def asked(self, *, bounds: Any = "observed", grid: Any = "observed", **options: Any) -> dict[str, Any]:
         """Return the options of `explain` with what the classifier knows of the data."""
-        names = self.option_.feature_names or [f"feature {k}" for k in range(self.n_features_in_)]
-        given = options.get("weights")
+        names, given = self.option_.columns.names, options.get("weights")
+        names = self.option_.feature_names or names
         if given is None or isinstance(given, Mapping):
-            options["weights"] = amounts(given, "weights", names, 1 / self.scale_)
+            own = {feature_index(key, "weights", names): value for key, value in (given or {}).items()}
+            options["weights"] = dict(enumerate((1 / self.scale_).tolist())) | own
         if isinstance(bounds, str) and check_choice(bounds, "bounds", ("observed",)):
             bounds = self.observed_
         if isinstance(grid, str) and check_choice(grid, "grid", ("observed",)):
-            grid = self.observed_.steps
+            grid = self.observed_
         return {"bounds": bounds, "grid": grid, **options}
 
-    def _samples(self, X: Any) -> Floats:
-        """Return X as an array (n, d) after checking its features against those of `fit`."""
+    def _rows(self, X: Any) -> Any:
+        """Return X as an array of floats (n, d), or as the table it is, its columns checked."""
         check_is_fitted(self)
-        return validated(self, X)
+        if self.option_.columns.takes_numbers:
+            return validated(self, X)
+        return validated_table(self, as_frame(X))
 
-    def _given(self, X: Any) -> tuple[Floats, bool, Any]:
-        """Return X as an array (n, d), whether it was one sample, and its index if it was a data frame."""
+    def _samples(self, X: Any) -> Floats:
+        """Return X lifted, an array (n, D), after checking its columns against those of `fit`."""
+        rows = self._rows(X)
+        return self.option_.columns.lifted(rows)
+
+    def _given(self, X: Any) -> tuple[Any, bool, Any]:
+        """Return X as a table (n, d), whether it was one sample, and its index if it was a data frame."""
         if dimensions(X) != 1 and not isinstance(X, Mapping):
-            return self._samples(X), False, getattr(X, "index", None)
+            return self._rows(X), False, getattr(X, "index", None)
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)
         X = as_sample(X, None if known is None else known.tolist())
         found = feature_names_of(X)
         if known is not None and found is not None and found != known.tolist():
             raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
-        return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
+        if self.option_.columns.takes_numbers:
+            return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
+        return np.array(X, dtype=object)[None], True, None
 
 
-def _check_complete(option: Any, samples: Floats, classes: NDArray[Any]) -> None:
+def _check_complete(option: Any, rows: Any, classes: NDArray[Any]) -> None:
     """Raise a ValueError if validation samples do not fit a certainty that has its model already."""
-    if samples.shape[1] != option.n_features:
-        raise ValueError(f"X must have the option's {option.n_features} features; found {samples.shape[1]}")
+    number = len(option.columns.columns)
+    if rows.shape[1] != number:
+        raise ValueError(f"X must have the option's {number} features; found {rows.shape[1]}")
     unknown = [label for label in classes.tolist() if label not in option.classes.tolist()]
     if unknown:
         raise ValueError(f"y must name classes of the option, {option.classes.tolist()}; found {unknown}")

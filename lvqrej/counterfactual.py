@@ -20,15 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import ACCEPTED, NONE, START, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts, check_option, check_theta
+from lvqrej.columns import Columns, cells_of
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.grid import put_on_grid
+from lvqrej.levels import nearest_levels
 from lvqrej.requirements import Requirements, check_requirements
 from lvqrej.validation import (
     as_sample,
     check_choice,
     check_names,
     check_number,
-    check_samples,
     dimensions,
     feature_names_of,
 )
@@ -219,6 +220,7 @@ class Query(NamedTuple):
     n_jobs: int | None
     progress: bool
     noise: float
+    given: Any = None  # the user's cells (n, d), if numbers do not say it all
 
     @staticmethod
     def of(
@@ -234,19 +236,22 @@ class Query(NamedTuple):
     ) -> Query:
         """Check the arguments of `explain`."""
         check_option(option)
-        X = as_sample(X, option.feature_names)
+        X, columns = as_sample(X, option.feature_names), option.columns
         check_names(X, option.feature_names)
         single = dimensions(X) == 1
-        samples = check_samples(np.asarray(X)[None] if single else X, option.n_features, allow_empty=True)
-        names = feature_names_of(X) or option.feature_names
-        checked = check_requirements(option.n_features, names, option.classes, **required)
+        rows = np.array(X, dtype=None if columns.takes_numbers else object)[None] if single else X
+        samples = columns.lifted(rows)
+        if columns.is_plain:
+            columns = Columns.numeric(option.n_features, feature_names_of(X) or option.feature_names)
+        checked = check_requirements(columns, option.classes, **required)
+        given = None if columns.is_plain or rows is samples else cells_of(rows)
         skip = check_choice(on_infeasible, "on_infeasible", ("raise", "skip")) == "skip"
         if n_jobs is not None and check_number(n_jobs, "n_jobs", integer=True) == 0:
             raise ValueError("n_jobs must be a number of jobs, or -1 for all processors; found 0")
         index = getattr(X, "index", None) if hasattr(X, "iloc") and not single else None
         least = check_number(noise, "noise", low=0, high=1e-3)
         theta = check_theta(theta)
-        return Query(option, theta, samples, checked, single, index, skip, n_jobs, progress, least)
+        return Query(option, theta, samples, checked, single, index, skip, n_jobs, progress, least, given)
 
     def without(self, groups: Iterable[str], features: Any = None) -> Query:
         """Return the query without some groups of requirements, or their entries for some features."""
@@ -309,8 +314,10 @@ class Query(NamedTuple):
         it is not that of `explain`.
         """
         samples, index = self.samples.copy(), self.index  # they may be the caller's, who goes on with them
+        given = self.given
         if len(samples) != len(answers.found):  # several answers to one sample
             samples, index = np.repeat(samples, len(answers.found), axis=0), None
+            given = None if given is None else np.repeat(given, len(answers.found), axis=0)
         asked = partial(_reason, self._replace(samples=samples), answers.lower_bounds, reason or reason_of)
         if not self.skip and not answers.found.all():
             raise NoCounterfactualError(asked(int(answers.found.argmin())))
@@ -323,6 +330,7 @@ class Query(NamedTuple):
             reason=asked,
             completions=partial(_completions, self._replace(samples=samples)),
             index=index,
+            given=given,
             **answers._asdict(),
             **fields,
         )
@@ -362,6 +370,8 @@ def joined(parts: Iterable[Answers], n: int) -> Answers:
 def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
     """Return the nearest counterfactuals of the query's samples that pass the option's own test."""
     X, required, classes = query.samples, query.required, query.option.classes
+    if required.blocks:
+        return nearest_levels(query, accepted, valid_answers)
     lower, upper = required.box(X)
     start = np.minimum(np.maximum(X, lower), upper)  # as `clip` does, which takes three times as long
     possible = (lower <= upper).all(axis=1)
@@ -434,14 +444,14 @@ def _completions(query: Query, row: int, free: NDArray[np.bool_], ways: Ints) ->
     down. Nothing else is required, no room for noise is left and no grid kept to: an infinite bound proves
     that nothing is accepted there.
     """
-    x, ways = query.samples[row], ways[:, None]
+    x, ways, free = query.samples[row], ways[:, None], query.required.columns.spread(free)
     low, high = query.required.widened(x)
     lower, upper = np.where(free & (ways <= 0), low, x), np.where(free & (ways >= 0), high, x)
     query = query.without(set(query.required.groups()) - {"bounds"})
     query = query._replace(samples=x[None], noise=0.0)
     accepted = query.accepted_set()
     answers = query.within(lower, upper, accepted)
-    room = (np.maximum(x - lower, upper - x) * query.required.weights).sum(axis=1)
+    room = query.required.room(x, lower, upper)
     answers.lower_bounds[~answers.found & (answers.lower_bounds > room * (1 + 1e-9))] = np.inf
     (loose,) = (
         answers.found & (free.sum(axis=1) == 1) & (answers.distances > answers.lower_bounds)

@@ -14,6 +14,7 @@ from lvqrej import holding, wording
 from lvqrej.cause import Cause, Familiarity
 from lvqrej.cells import PATHS, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts
+from lvqrej.columns import Columns, is_missing
 from lvqrej.requirements import Requirements
 from lvqrej.validation import check_choice, check_number
 
@@ -45,6 +46,9 @@ class Explanations(Sequence["Explanation"]):
         what is accepted.
     index : pandas.Index or None
         The samples' index, if they came as a data frame.
+    given : array of objects of shape (n, d), or None
+        The samples' cells, if numbers do not say it all (`lvqrej.columns`): then `samples` and
+        `counterfactuals` have lifted columns, and `to_frame` has the table's own.
     scopes : sequence of str
         Among changes of which kind each is the smallest, in words; "" for all.
     fewest : ndarray of int of shape (n,), or None
@@ -79,6 +83,7 @@ class Explanations(Sequence["Explanation"]):
     fewest: NDArray[np.int64] | None = None
     worst_certainties: Floats | None = None
     index: Any = None
+    given: Any = None
     familiarity: Familiarity | None = None
 
     @property
@@ -96,7 +101,30 @@ class Explanations(Sequence["Explanation"]):
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many features each answer changes, of shape (n,)."""
-        return (self.found[:, None] & (self.counterfactuals != self.samples)).sum(axis=1)
+        return self.changed.sum(axis=1)
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Which features each answer changes, of shape (n, d)."""
+        different = self.required.columns.gathered(self.counterfactuals != self.samples)
+        return self.found[:, None] & different
+
+    def before(self, row: int) -> list[Any]:
+        """Return the values of a sample, missing ones as they are taken."""
+        values = self.required.columns.values(self.samples[row])
+        if self.given is None:
+            return values
+        return [taken if is_missing(own) else own for own, taken in zip(self.given[row], values, strict=True)]
+
+    def after(self, row: int) -> list[Any]:
+        """Return the values of a counterfactual, those of the sample where nothing changes."""
+        values = self.required.columns.values(self.counterfactuals[row])
+        pairs = zip(self.changed[row], values, self.before(row), strict=True)
+        return [new if changed else old for changed, new, old in pairs]
+
+    def missing(self, row: int) -> list[int]:
+        """Return the columns in which a sample has no value."""
+        return [] if self.given is None else [k for k, v in enumerate(self.given[row]) if is_missing(v)]
 
     @property
     def paths(self) -> list[str]:
@@ -163,7 +191,7 @@ class Explanations(Sequence["Explanation"]):
             "path": self.paths,
         }
         given = {name: column for name, column in numbers.items() if column is not None}
-        features = pd.DataFrame(self.counterfactuals, columns=self.feature_names)
+        features = self.required.columns.frame(self.counterfactuals, self.samples, self.given)
         frame = pd.concat([pd.DataFrame(given), features], axis=1)
         return frame if self.index is None else frame.set_axis(self.index, axis=0)
 
@@ -242,6 +270,11 @@ class Explanation:
     row: int
 
     @property
+    def columns(self) -> Columns:
+        """The table's columns, and how they are lifted."""
+        return self.batch.required.columns
+
+    @property
     def delta(self) -> Floats:
         """The change, counterfactual - sample, of shape (d,)."""
         return self.counterfactual - self.sample
@@ -249,7 +282,7 @@ class Explanation:
     @property
     def changed(self) -> list[int]:
         """Indices of the features that change."""
-        return np.flatnonzero(self.counterfactual != self.sample).tolist()
+        return np.flatnonzero(self.batch.changed[self.row]).tolist()
 
     @property
     def gap(self) -> float:
@@ -258,8 +291,44 @@ class Explanation:
 
     @property
     def costs(self) -> Floats:
-        """What the change of each feature adds to the distance, w_k |delta_k|, of shape (d,)."""
-        return self.batch.required.weights * np.abs(self.delta)
+        """What the change of each feature adds to the distance, w_k |delta_k| or a price, of shape (d,)."""
+        return self.batch.required.costs(self.sample[None], self.counterfactual[None])[0]
+
+    @cached_property
+    def before(self) -> list[Any]:
+        """The sample's values, missing ones as they are taken."""
+        return self.batch.before(self.row)
+
+    @cached_property
+    def after(self) -> list[Any]:
+        """The counterfactual's values."""
+        return self.batch.after(self.row)
+
+    @cached_property
+    def missing(self) -> Any:
+        """What the missing values could do, one row for each, as a data frame.
+
+        Columns: feature; taken_as, what it is taken as; accepted_at, the value nearest to that with which
+        alone the sample would be accepted, within the bounds of `explain`, and accepted_as, its class (None
+        if none is found); holds, whether it is proven that the sample is rejected with every value.
+        """
+        import pandas as pd
+
+        batch, rows = self.batch, []
+        for k in batch.missing(self.row):
+            alone = np.arange(len(self.feature_names)) == k
+            answer = batch.completions(self.row, alone[None], np.zeros(1, dtype=np.int64))
+            found, z = bool(answer.found[0]), answer.counterfactuals
+            # A value that could have been recorded, if that is accepted, too.
+            recorded = batch.required.on_grid(z, np.sign(z - self.sample)) if found else z
+            if found and batch.option.judged(recorded, self.theta)[1][0]:
+                z = recorded
+            row = {"feature": self.feature_names[k], "taken_as": self.before[k]}
+            row["accepted_at"] = self.columns.values(z[0])[k] if found else None
+            row["accepted_as"] = answer.labels[0] if found else None
+            rows.append(row | {"holds": not found and bool(np.isinf(answer.lower_bounds[0]))})
+        names = ["feature", "taken_as", "accepted_at", "accepted_as", "holds"]
+        return pd.DataFrame(rows, columns=names, dtype=object)
 
     @cached_property
     def box(self) -> tuple[Floats, Floats]:
@@ -274,8 +343,10 @@ class Explanation:
         words = [] if cell < 0 else list(self.batch.accepted.active(cell, x))
         if len(self.batch.required.b):
             words = [word for word in words if word != "a half-space"] + self.batch.required.tight(x)
-        for k in np.flatnonzero((x != self.sample) & ((x == lower) | (x == upper))):
-            words.append(f"{self.feature_names[k]} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
+        columns = self.columns
+        for k in np.flatnonzero(columns.numbers & (x != self.sample) & ((x == lower) | (x == upper))):
+            name = self.feature_names[columns.owner[k]]
+            words.append(f"{name} at its {'lower' if x[k] == lower[k] else 'upper'} bound")
         return tuple(words)
 
     @cached_property
@@ -298,16 +369,16 @@ class Explanation:
         return bool(accepted[0]) and option.classes[verdicts.label[0]] == self.label
 
     def to_frame(self) -> Any:
-        """Return one row per changed feature: feature, before, after, change, cost."""
+        """Return one row per changed feature: feature, before, after, change (NaN for levels), cost."""
         import pandas as pd
 
-        k = self.changed
+        k, change = self.changed, self.columns.changes(self.sample, self.counterfactual)
         return pd.DataFrame(
             {
                 "feature": [self.feature_names[i] for i in k],
-                "before": self.sample[k],
-                "after": self.counterfactual[k],
-                "change": self.delta[k],
+                "before": [self.before[i] for i in k],
+                "after": [self.after[i] for i in k],
+                "change": change[k],
                 "cost": self.costs[k],
             }
         )

@@ -12,17 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing
 
 from lvqrej.certainty import Certainty, DecisionDistance, LocalThresholds, RelativeSimilarity
+from lvqrej.columns import is_table
+from lvqrej.folding import check_affine, fold, opened
 from lvqrej.guarantees import at_risk
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.prototypes import PrototypeModel, check_affine, folded, opened
+from lvqrej.prototypes import PrototypeModel
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve, local_curve
-from lvqrej.validation import LARGEST, Floats, check_number, describe
+from lvqrej.validation import LARGEST, Floats, check_number, describe, feature_names_of
 
 OPTIONS: dict[str, Any] = {
     "relative-similarity": RelativeSimilarity,
@@ -79,35 +84,77 @@ class Fitting:
         """Whether the option trains its own models."""
         return _is_to_fit(self.option)
 
+    @property
+    def by_name(self) -> bool:
+        """Whether the estimator tells columns apart, or the model does: tables stay as they are."""
+        if self.is_complete:
+            return not self.option.columns.is_plain
+        return any(hasattr(step, "transformers") for _, step in opened(self.estimator))
+
     def trained(self, X: Any, y: Any) -> Any:
         """Return the estimator trained on X (n, d) with labels y (n,), or None if the option does that."""
         return None if self.is_complete or self.fits_itself else clone(self.estimator).fit(X, y)
 
-    def certainty(self, X: Floats, y: NDArray[Any], trained: Any, names: Any = None) -> Certainty:
+    def certainty(self, X: Any, y: NDArray[Any], trained: Any, names: Any = None) -> Certainty:
         """Return the certainty by a trained estimator, or after training on X (n, d) with labels y (n,)."""
         if self.is_complete:
             return self.option
         if self.fits_itself:
-            option = copy.copy(self.option)
-            option.estimator, option.cv = self.estimator, self.inner_cv
-            option.fit(X, y).feature_names = names
-            return option
+            return self._pairwise(X, y, names)
         try:
-            model = PrototypeModel.of(trained)
+            model = PrototypeModel.of(trained, X)
         except ValueError as error:
             raise ValueError(f"estimator must be what PrototypeModel.of understands: {error}") from error
-        option = self.option(PrototypeModel(model.prototypes, model.labels, model.L, names))
+        columns = None if model.columns.is_plain else model.columns
+        option = self.option(PrototypeModel(model.prototypes, model.labels, model.L, names, columns))
         if not isinstance(option, Certainty):
             raise ValueError(f"option must make a certainty of a PrototypeModel; found {describe(option)}")
         return option
 
-    def scale(self, X: Floats) -> Floats:
-        """Return what the estimator's scalers, fitted to `X`, divide each feature by, of shape (d,)."""
+    def _pairwise(self, X: Any, y: NDArray[Any], names: Any) -> Certainty:
+        """Return the option, fitted; in a table all its models have the same steps before them.
+
+        Filling values and levels have to be common to the pairs, so these steps are fitted to all rows once.
+        """
+        option = copy.copy(self.option)
+        option.estimator, option.cv = self.estimator, self.inner_cv
+        steps, rows = self._prepared(X, y)
+        found = fold(steps, X) if steps else None
+        if found is None or (isinstance(X, np.ndarray) and found.columns.is_plain):
+            option.fit(X, y).feature_names = names
+            return option
+        option.estimator = opened(self.estimator)[-1][1]
+        option.fit(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows), y)
+        columns = None if found.columns.is_plain else found.columns
+        option.models_ = {
+            pair: PrototypeModel(*found.pulled_back(model.prototypes, model.L, model.labels), names, columns)
+            for pair, model in option.models_.items()
+        }
+        option.n_features, option.feature_names = option.models_[0, 1].n_features, names
+        return option
+
+    def _prepared(self, X: Any, y: NDArray[Any]) -> tuple[list[tuple[str, Any]], Any]:
+        """Return the steps before the model fitted to X, and what they make of it."""
         rows, steps = X, []
         for name, step in opened(self.estimator)[:-1]:
             steps.append((name, clone(step)))
-            rows = steps[-1][1].fit_transform(rows)
-        return folded(steps, X.shape[1])[0]
+            rows = steps[-1][1].fit_transform(rows, y)
+        return steps, rows
+
+    def scale(self, X: Any, y: NDArray[Any], trained: Any) -> Floats:
+        """Return what the steps divide each column of numbers by, of shape (d,).
+
+        Its standard deviation if they do more than that; 1 for categories.
+        """
+        steps = self._prepared(X, y)[0] if trained is None else opened(trained)[:-1]
+        if not steps:
+            return np.ones(X.shape[1])
+        found = fold(steps, X)
+        seen = found.columns.observed(X)[:, found.columns.starts[:-1]]
+        is_number = [column.levels is None for column in found.columns.columns]
+        spread = np.nanstd(np.where(is_number, seen, 0.0), axis=0)
+        scale = np.where(np.isnan(found.scale), np.where(spread > 0, spread, 1.0), found.scale)
+        return np.where(is_number, scale, 1.0)
 
     def for_counts(self, counts: NDArray[np.int64], chooses: bool) -> Fitting:
         """Return it with no more folds than the smallest class can fill, or raise a ValueError.
@@ -134,43 +181,47 @@ class Fitting:
         )
         return replace(self, cv=outer, inner_cv=inner)
 
-    def held_out_curve(self, option: Certainty, X: Floats, y: NDArray[Any]) -> AccuracyRejectCurve:
+    def held_out_curve(self, option: Certainty, X: Any, y: NDArray[Any]) -> AccuracyRejectCurve:
         """Return the accuracy-reject curve of certainties by models that have not seen their sample.
 
         The folds' values are pooled, each carried over to the scale of the model that is used: what has a
         share of a fold's training certainties below it is worth what has the same share of the final
         model's below it, on the same samples.
         """
+        samples = option.columns.lifted(X)
         if self.is_complete:
-            return accuracy_reject_curve(option.certainty(X), option.predict(X) == y)
-        certainty, correct, final = np.empty(len(X)), np.empty(len(X), dtype=bool), option.certainty(X)
+            return accuracy_reject_curve(option.certainty(samples), option.predict(samples) == y)
+        certainty, correct, final = np.empty(len(y)), np.empty(len(y), dtype=bool), option.certainty(samples)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)
         for train, test in folds.split(X, y):
-            part = self.certainty(X[train], y[train], self.trained(X[train], y[train]))
-            verdicts = part.verdicts(X[test])
-            certainty[test] = carried_over(verdicts.certainty, part.certainty(X[train]), final[train])
+            rows, others = _safe_indexing(X, train), _safe_indexing(X, test)
+            part = self.certainty(rows, y[train], self.trained(rows, y[train]))
+            verdicts, own = part.verdicts(part.columns.lifted(others)), part.columns.lifted(rows)
+            certainty[test] = carried_over(verdicts.certainty, part.certainty(own), final[train])
             correct[test] = part.classes[verdicts.label] == y[test]
         # What differs by rounding only is the same, or a threshold could lie between.
         unit = np.abs(certainty).max() or 1.0
         return accuracy_reject_curve(np.round(certainty / unit, 9) * unit, correct)
 
     def calibrated(
-        self, option: Certainty, X: Floats, y: NDArray[Any], held_out: HeldOut, rule: Any, local: bool
+        self, option: Certainty, X: Any, y: NDArray[Any], held_out: HeldOut, rule: Any, local: bool
     ) -> tuple[Certainty, AccuracyRejectCurve, OperatingPoint]:
         """Return the option, with local thresholds if asked for, the curve and the point on held-out samples.
 
         X and y are what the option was trained on. A risk needs candidates from elsewhere: cross-validation
         on these, or for local thresholds one half of the held-out samples, the other one being for the tests.
         """
-        verdicts = option.verdicts(held_out.X)
+        samples = option.columns.lifted(held_out.X)
+        verdicts = option.verdicts(samples)
         r, right = verdicts.certainty, option.classes[verdicts.label] == held_out.y
-        nearest = option.nearest(held_out.X) if local else np.zeros(len(r), dtype=np.intp)
+        nearest = option.nearest(samples) if local else np.zeros(len(r), dtype=np.intp)
         m = len(option.models()[()].prototypes) if local else 1
         curve = accuracy_reject_curve(r, right)
         check_informative(curve, option.largest)
         if rule[0] == "risk":
             chosen, tested = np.array_split(np.random.default_rng(self.seed).permutation(len(r)), 2)
-            groups = verdicts.label if isinstance(held_out.groups, str) else held_out.groups
+            by_class = isinstance(held_out.groups, str)
+            groups = option.classes[verdicts.label] if by_class else held_out.groups
             if local:
                 curve = candidates = local_curve(r[chosen], right[chosen], nearest[chosen], m)
             else:
@@ -178,6 +229,7 @@ class Fitting:
             point = at_risk(
                 candidates, r[tested], right[tested], *rule[1:],
                 nearest=nearest[tested] if local else None, groups=None if groups is None else groups[tested],
+                among=option.classes if by_class else groups,
             )  # fmt: skip
             if not point.found:
                 warnings.warn(point.shortfall, ThresholdWarning, stacklevel=3)
@@ -190,7 +242,7 @@ class Fitting:
 class HeldOut(NamedTuple):
     """Samples X (n, d) that nothing is trained on, labels y (n,), groups (n,), "class" or None."""
 
-    X: Floats
+    X: Any
     y: NDArray[Any]
     groups: Any
 
@@ -207,7 +259,7 @@ def carried_over(values: Floats, own: Floats, other: Floats) -> Floats:
     return np.interp(values, own, other) + beyond
 
 
-def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fitting:
+def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any, X: Any = None) -> Fitting:
     """Return how to fit, or raise a ValueError that names the argument at fault."""
     folds = int(check_number(cv, "cv", low=2, integer=True))
     seed = int(check_number(random_state, "random_state", low=0, high=2**32 - 1, integer=True))
@@ -229,7 +281,7 @@ def check_fitting(estimator: Any, option: Any, cv: Any, random_state: Any) -> Fi
     if estimator is not None and own is not None:
         raise ValueError("estimator must be None if option has an estimator itself; found both")
     given = own if estimator is None else estimator
-    return Fitting(kind, _check_estimator(given, seed), folds, inner_folds, seed)
+    return Fitting(kind, _check_estimator(given, seed, X), folds, inner_folds, seed)
 
 
 def _is_to_fit(option: Any) -> bool:
@@ -237,21 +289,39 @@ def _is_to_fit(option: Any) -> bool:
     return hasattr(option, "fit") and not hasattr(option, "classes")
 
 
-def _check_estimator(estimator: Any, seed: int) -> Any:
+def _check_estimator(estimator: Any, seed: int, X: Any) -> Any:
     if estimator is None:
-        return make_pipeline(StandardScaler(), GMLVQ(random_state=seed))
+        return make_pipeline(default_steps(X), GMLVQ(random_state=seed))
     methods = ("fit", "predict", "get_params")  # a pipeline has `predict` if its last step has
     if isinstance(estimator, type) or not all(hasattr(estimator, method) for method in methods):
         raise ValueError(
-            "estimator must be an LVQ estimator, a pipeline of scalers ending in one, or None; "
+            "estimator must be an LVQ estimator, a pipeline of affine steps ending in one, or None; "
             f"found {describe(estimator)}"
         )
     for name, step in opened(estimator)[:-1]:
         try:
             check_affine(name, step)
         except ValueError as error:
-            raise ValueError(f"estimator must scale each feature on its own: {error}") from error
+            raise ValueError(f"estimator must be what can be folded into its model: {error}") from error
     return estimator
+
+
+def default_steps(X: Any) -> Any:
+    """Return what comes before a GMLVQ unless told otherwise: by the kinds of a frame's columns.
+
+    Numbers are filled in by their medians and standardized; other columns have one indicator per level, a
+    missing value being a level. Numbers without gaps are only standardized.
+    """
+    if not hasattr(X, "columns") or not is_table(X):
+        return StandardScaler()
+    which: list[Any] = feature_names_of(X) or list(range(X.shape[1]))
+    kinds = zip(which, (getattr(dtype, "kind", "O") for dtype in X.dtypes), strict=True)
+    numbers = [k for k, kind in kinds if kind in "iuf"]
+    others = [k for k in which if k not in numbers]
+    filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    parts = [("numbers", filled, numbers), ("categories", levels, others)]
+    return ColumnTransformer([part for part in parts if part[2]])
 
 
 # The threshold
@@ -300,6 +370,9 @@ def divided(share: Any, seed: int, groups: Any, *parts: Any) -> list[Any]:
         raise ValueError(
             f"calibration must leave samples of each class for training; found none of {missing}"
         )
+    missing = np.setdiff1d(parts[-1], result[-1]).tolist()
+    if missing:
+        raise ValueError(f"calibration must hold out samples of each group; found none of {missing}")
     return [*result[:-2], groups if by_class else result[-1]]
 
 

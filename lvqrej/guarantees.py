@@ -28,6 +28,7 @@ def at_risk(
     *,
     nearest: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    among: ArrayLike | None = None,
 ) -> OperatingPoint:
     """Return the loosest threshold with at most a share `risk` of errors among what it accepts.
 
@@ -51,7 +52,11 @@ def at_risk(
         The nearest prototype of each, if the curve has a threshold per prototype (`local_curve`).
     groups : array-like of shape (n,), optional
         A group or class of each sample. The risk then holds within every group, jointly: a candidate passes
-        if the test of each group does, and that needs no correction for their number.
+        if the test of each group does, and that needs no correction for their number. The first candidate
+        depends on the sizes of the groups; within each the errors are still as if these were given.
+    among : array-like, optional
+        All groups that may occur, if the samples may lack one: nothing can be promised of that. Those of the
+        samples if None.
 
     Examples
     --------
@@ -73,10 +78,13 @@ def at_risk(
     group = np.zeros(len(r)) if groups is None else np.asarray(groups)
     if group.shape != r.shape:
         raise ValueError(f"groups must have shape ({len(r)},); found {describe(groups)}")
+    names = np.unique(group if among is None else np.asarray(among))
+    if not np.isin(group, names).all():
+        raise ValueError(f"among must hold all groups; found {describe(among)}")
     rows = _candidates(curve)
     asked = curve.thresholds[rows]
     accepted = r >= (asked[:, None] if nearest is None else asked[:, np.asarray(nearest)])
-    members = (np.unique(group)[:, None] == group).astype(float)  # (g, n)
+    members = (names[:, None] == group).astype(int)  # (g, n)
     n, k = accepted @ members.T, (accepted & wrong) @ members.T  # (c, g)
     # Start where the curve and the sizes of the groups, nothing else, let the smallest bound be expected.
     left = curve.n_samples - curve.n_rejected[rows]
@@ -88,14 +96,15 @@ def at_risk(
     row, found = start + max(last, 0), last >= 0
     bounds = _bound(k[row], n[row], level)
     worst, total = int(np.argmax(bounds)), n[row].sum()
+    rate = float(1 - total / len(r))
     return OperatingPoint(
-        asked[row] if asked.ndim > 1 else float(asked[row]),
-        float(1 - total / len(r)),
-        float(1 - k[row].sum() / max(total, 1)),
-        found,
-        tuple(map(float, interval(len(r) - total, len(r)))),
-        1 - (risk if found else float(bounds[worst])),
-        "" if found else _shortfall(int(k[row][worst]), int(n[row][worst]), risk, level, 1 - total / len(r)),
+        threshold=asked[row] if asked.ndim > 1 else float(asked[row]),
+        reject_rate=rate,
+        accuracy=float(1 - k[row].sum() / max(total, 1)),
+        found=found,
+        reject_rate_interval=tuple(map(float, interval(len(r) - total, len(r)))),
+        accuracy_bound=1 - (risk if found else float(bounds[worst])),
+        shortfall="" if found else _shortfall(int(k[row][worst]), int(n[row][worst]), risk, level, rate),
     )
 
 
@@ -113,10 +122,9 @@ def tail(k: Any, n: Any, risk: Any) -> Floats:
     >>> tail(0, 59, 0.05).round(3), tail(0, 0, 0.05)
     (np.float64(0.048), np.float64(1.0))
     """
-    from scipy.special import betainc  # takes as long as all the rest
+    from scipy.special import bdtr  # takes as long as all the rest
 
-    k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
-    return np.where(n > k, betainc(np.maximum(n - k, 1), k + 1, 1 - risk), 1.0)[()]
+    return bdtr(np.minimum(k, n), np.asarray(n, dtype=np.intp), risk)
 
 
 def _bound(k: Any, n: Any, level: float) -> Any:

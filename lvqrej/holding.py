@@ -9,10 +9,10 @@ is refuted by a counterfactual that changes none of its features, whose support 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -88,10 +88,11 @@ class Reason:
         the sample stays rejected with all else unchanged), after (its value in the counterfactual).
         """
         table = self.batch.ranges(self.row)
-        after = self.batch.counterfactuals[self.row] if self.why else self.batch.samples[self.row]
+        after = self.batch.after(self.row) if self.why else self.batch.before(self.row)
         table = table.assign(keeps=table.index.isin(self.indices), after=after)
-        shown = table["keeps"] | (table["after"] != table["value"])
-        return table.loc[shown, ["feature", "value", "keeps", "low", "high", "after"]].reset_index(drop=True)
+        shown = table["keeps"] | (self.batch.changed[self.row] & (self.why is not None))
+        columns = ["feature", "value", "keeps", "low", "high", *table.columns[8:-2], "after"]
+        return table.loc[shown, columns].reset_index(drop=True)
 
     def __str__(self) -> str:
         return wording.both_halves(self)
@@ -102,26 +103,22 @@ class Reason:
 
 def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     """Return a smallest sufficient reason of a row of `Explanations`, with up to k - 1 further ones."""
-    names = batch.feature_names
-    search = _Search(
-        partial(_asked, batch, row), len(names), effort, _PAIRS if batch.accepted.gap == 0 else 0
-    )
-    if search.accepted:
-        raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
+    names, search = batch.feature_names, _Search(batch, row, effort)
     found = [search.first()]
     while len(found) < k and (mask := search.further([reason for reason, _ in found])) is not None:
         found.append((mask, True))
-    fewest = search.least()
 
     def named(mask: Mask) -> list[str]:
         return [names[i] for i in np.flatnonzero(mask)]
 
+    fewest = smallest_hitting_set(np.array(search.supports).reshape(-1, len(names)))
+    assert fewest is not None  # all features together hit everything
     doubtful = min(search.doubtful, key=np.sum, default=np.ones(len(names), dtype=bool))
     reasons = [
         Reason(
             indices=np.flatnonzero(mask).tolist(),
             proven=proven,
-            fewest=fewest,
+            fewest=int(fewest.sum()),
             supports=[named(support) for support in search.supports],
             not_refuted=named(doubtful) if doubtful.sum() < mask.sum() else None,
             others=[],
@@ -134,93 +131,67 @@ def sufficient(batch: Any, row: int, effort: int, k: int) -> Reason:
     return replace(reasons[0], others=reasons[1:])
 
 
-def _asked(batch: Any, row: int, kept: Mask) -> tuple[Mask, Mask, Mask]:
-    """Return whether sets of kept features (n, d) are refuted, whether they suffice, and what refutes them.
-
-    A set that is neither is not refuted, which is no proof. All features together suffice, as the sample is
-    rejected.
-    """
-    answers = batch.completions(row, ~kept, np.zeros(len(kept), dtype=np.int64))
-    refuted = np.asarray(answers.found)
-    proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
-    return refuted, proven, refuted[:, None] & (answers.counterfactuals != batch.samples[row])
-
-
 class _Search:
     """Supports of counterfactuals that are known so far, and sets that are neither refuted nor proven."""
 
-    def __init__(
-        self, ask: Callable[[Mask], tuple[Mask, Mask, Mask]], d: int, effort: int, pairs: int
-    ) -> None:
-        self._ask, self.d, self.effort = ask, d, effort
+    def __init__(self, batch: Any, row: int, effort: int) -> None:
+        self.batch, self.row, self.d, self.effort = batch, row, len(batch.feature_names), 0
         self.doubtful: list[Mask] = []
         self.exhausted = False
-        alone = np.eye(d, dtype=bool)
-        refuted, _, _ = ask(np.vstack([np.ones(d, dtype=bool), ~alone]))
-        self.accepted = bool(refuted[0])
-        self.supports = list(alone[refuted[1:]])
-        self.needed = refuted[1:]  # what can do it alone is part of every reason
-        self.small = 2  # supports of fewer features are all known
-        two = np.array(list(combinations(np.flatnonzero(~self.needed), 2)), dtype=np.intp).reshape(-1, 2)
-        if 0 < len(two) <= pairs:
-            able: Mask = np.asarray(alone[two].any(axis=1))
-            self.supports += list(able[ask(~able)[0]])
-            self.small = 3
+        alone = np.eye(self.d, dtype=bool)
+        refuted, _, _ = self.asked(np.vstack([np.ones(self.d, dtype=bool), ~alone]))
+        if refuted[0]:
+            raise ValueError(f"X must be rejected to have a reason; sample {row} is accepted")
+        self.supports, self.known = list(alone[refuted[1:]]), 1  # all supports of so many features
+        if batch.accepted.gap == 0 and 0 < comb(self.d - len(self.supports), 2) <= _PAIRS:
+            two = np.array([one | other for one, other in combinations(alone[~refuted[1:]], 2)])
+            self.supports, self.known = [*self.supports, *two[self.asked(~two)[0]]], 2
+        self.effort = effort
 
     def asked(self, kept: Mask) -> tuple[Mask, Mask, Mask]:
-        """Ask whether sets (n, d) suffice; see `_asked`."""
-        self.effort -= len(kept)
-        return self._ask(kept)
+        """Return whether sets of kept features (n, d) are refuted, whether they suffice, and what refutes.
 
-    def least(self) -> int:
-        """Return how many features a reason has at least."""
-        smallest = smallest_hitting_set(np.array(self.supports).reshape(-1, self.d))
-        assert smallest is not None  # all features together hit everything
-        return int(smallest.sum())
+        A set that is neither is not refuted, which is no proof. All features together suffice, as the sample
+        is rejected.
+        """
+        self.effort -= len(kept)
+        answers = self.batch.completions(self.row, ~kept, np.zeros(len(kept), dtype=np.int64))
+        refuted = np.asarray(answers.found)
+        proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))
+        differs = answers.counterfactuals != self.batch.samples[self.row]
+        return refuted, proven, refuted[:, None] & self.batch.required.columns.gathered(differs)
 
     def first(self) -> tuple[Mask, bool]:
         """Return a smallest reason, or what the effort allows, and whether it is proven to suffice."""
-        effort, best = self.effort, np.ones(self.d, dtype=bool)
-        start, proven = self._grown(self._hitting())
-        best = self._minimal(start if proven else best)
-        unproven = [] if proven else [start]
+        effort, everything = self.effort, np.ones(self.d, dtype=bool)
+        start, proven = self._grown(np.zeros(self.d, dtype=bool))
+        best = self._minimal(start if proven else everything)
         self.effort = effort
-        while (chosen := self._hitting()).sum() < best.sum() and self._goes_on():
-            end, proven = self._grown(chosen)
-            if proven:
-                best = min(best, self._minimal(end), key=np.sum)
-            elif (end == chosen).all():
-                self.doubtful.append(chosen)
-        self.doubtful = self.doubtful or unproven
+        smaller = self.further([], int(best.sum()))
+        if smaller is not None:
+            return smaller, True
+        self.doubtful = self.doubtful or ([] if proven else [start])
         if best.all() and self.doubtful:  # all features together are no reason
             return min(self.doubtful, key=np.sum), False
         return best, True
 
-    def further(self, known: list[Mask]) -> Mask | None:
-        """Return a smallest reason without a known one in it; None if there is none or the effort ends."""
-        while self._goes_on():
-            chosen = self._hitting(known)
-            if not any(chosen):
-                self.exhausted = True
+    def further(self, known: Sequence[Mask], below: float = np.inf) -> Mask | None:
+        """Return a smallest reason of less than `below` features without a known one in it.
+
+        It is None if there is none or the effort ends.
+        """
+        while self.effort > 0 and len(self.doubtful) < _DOUBTS:
+            rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
+            chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
+            if chosen is None or chosen.sum() >= below:
+                self.exhausted = chosen is None
                 break
             end, proven = self._grown(chosen)
-            if proven and (end == chosen).all():
+            if (end == chosen).all() and proven:
                 return chosen
-            if not proven and (end == chosen).all():
+            if (end == chosen).all():
                 self.doubtful.append(chosen)
         return None
-
-    def _goes_on(self) -> bool:
-        return self.effort > 0 and len(self.doubtful) < _DOUBTS
-
-    def _hitting(self, known: Sequence[Mask] = ()) -> Mask:
-        """Return a smallest set that meets all supports, is part of no doubtful set and has no known one.
-
-        It is empty if there is none.
-        """
-        rows = [*self.supports, *(~doubtful for doubtful in self.doubtful)]
-        chosen = smallest_hitting_set(np.array(rows).reshape(-1, self.d), never=known)
-        return np.zeros(self.d, dtype=bool) if chosen is None else chosen
 
     def _grown(self, chosen: Mask) -> tuple[Mask, bool]:
         """Add the support of what refutes a set, until nothing does; return it and whether that is proven."""
@@ -232,7 +203,7 @@ class _Search:
 
     def _shrunk(self, support: Mask) -> Mask:
         """Leave out features of a support as long as the rest can do it; note and return it."""
-        while support.sum() > self.small:
+        while support.sum() > self.known + 1:
             fewer = support & ~np.eye(self.d, dtype=bool)[support]
             refuted, _, changed = self.asked(~fewer)
             if not refuted.any():
@@ -284,26 +255,43 @@ def ranges(batch: Any, row: int) -> Any:
     """Return how far each feature may move alone with nothing gained, as a data frame; see `Explanation`."""
     import pandas as pd
 
-    x, d = batch.samples[row], len(batch.feature_names)
-    alone = np.repeat(np.eye(d, dtype=bool), 2, axis=0)
-    ways = np.tile([-1, 1], d)
+    columns, names, weights = batch.required.columns, batch.feature_names, batch.required.weights
+    numbers = np.array([column.levels is None for column in columns.columns])
+    at = np.array(columns.starts[:-1])[numbers]
+    alone = np.repeat(np.eye(len(names), dtype=bool)[numbers], 2, axis=0)
+    ways = np.tile([-1, 1], len(at))
     answers = batch.completions(row, alone, ways)
-    if batch.completions(row, alone[:1] & False, ways[:1]).found[0]:
+    if batch.completions(row, np.zeros((1, len(names)), dtype=bool), np.zeros(1, dtype=np.int64)).found[0]:
         raise ValueError(f"X must be rejected to have ranges of rejection; sample {row} is accepted")
-    lower, upper = batch.required.widened(x)
+    lower, upper = (end[at] for end in batch.required.widened(batch.samples[row]))
     never = ~answers.found & np.isinf(answers.lower_bounds)
-    reach = x.repeat(2) + ways * answers.lower_bounds / batch.required.weights.repeat(2)
+    reach = batch.samples[row][at].repeat(2) + ways * answers.lower_bounds / weights[at].repeat(2)
     ends = np.where(never, np.stack([lower, upper], axis=1).ravel(), reach)
     labels = [label if found else None for label, found in zip(answers.labels, answers.found, strict=True)]
-    return pd.DataFrame(
-        {
-            "feature": batch.feature_names,
-            "value": x,
-            "low": ends[::2],
-            "high": ends[1::2],
-            "low_open": never[::2],
-            "high_open": never[1::2],
-            "low_class": pd.Series(labels[::2], dtype=object),
-            "high_class": pd.Series(labels[1::2], dtype=object),
-        }
-    )
+    table = pd.DataFrame({"feature": names, "value": batch.before(row)})
+    for side, name in enumerate(("low", "high")):
+        table[name] = np.nan
+        table.loc[numbers, name] = ends[side::2]
+    for side, name in enumerate(("low_open", "high_open")):
+        table[name] = False
+        table.loc[numbers, name] = never[side::2]
+    for side, name in enumerate(("low_class", "high_class")):
+        known = dict(zip(np.flatnonzero(numbers).tolist(), labels[side::2], strict=True))
+        table[name] = pd.Series([known.get(k) for k in range(len(names))], dtype=object)
+    if not numbers.all():
+        table["accepted_levels"] = [_accepted_levels(batch, row, k) for k in range(len(names))]
+    return table
+
+
+def _accepted_levels(batch: Any, row: int, k: int) -> dict[Any, Any] | None:
+    """Return the levels with which alone a sample is accepted, and as what; None for numbers."""
+    columns = batch.required.columns
+    named = [(g, group[0]) for g, group in enumerate(columns.columns[k].levels or ()) if group]
+    named = [(g, level) for g, level in named if level is not None]
+    if not named:
+        return None
+    X = np.repeat(batch.samples[row][None], len(named), axis=0)
+    X[:, columns.at(k)] = np.eye(columns.columns[k].width)[[g for g, _ in named]]
+    verdicts, accepted = batch.option.judged(X, batch.theta)
+    labels = batch.option.classes[verdicts.label]
+    return {level: labels[i] for i, (_, level) in enumerate(named) if accepted[i]}

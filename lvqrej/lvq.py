@@ -110,8 +110,10 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
     """
 
     _learns_matrix: ClassVar[bool] = False
-    #: Weight of a penalty on the matrix, which only GMLVQ learns.
+    #: Only GMLVQ learns a matrix, has a penalty on it, and may be told where it starts.
     regularization: float = 0.0
+    initial_matrix: Any = None
+    initialdim: int | None = None
 
     def __init__(
         self,
@@ -154,12 +156,15 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
                 X, targets, self.classes_, self.prototypes_per_class, self.random_state
             )
         self.c_w_ = self.classes_[classes]
-        space = Coordinates.of(X, whiten=self._learns_matrix, regularization=float(self.regularization))
-        L = self._initial_matrix(P, space)
-        beta = float(self.beta) if self.squashing == "logistic" else 0.0
+        penalty, L = float(self.regularization), None
+        space = Coordinates.of(X, whiten=self._learns_matrix, regularization=penalty)
+        if self._learns_matrix:
+            L = initial_matrix(self.initial_matrix, self.initialdim, P, space, penalty)
+            self.dim_ = len(L)
         problem = Problem(
-            space.to(X), targets, classes, cost_weights(self.c, self.classes_), beta,
-            float(self.regularization), space.W, balance(self.class_weight, self.classes_, targets),
+            space.to(X), targets, classes, cost_weights(self.c, self.classes_),
+            float(self.beta) if self.squashing == "logistic" else 0.0,
+            penalty, space.W, balance(self.class_weight, self.classes_, targets),
         )  # fmt: skip
         self._train(problem, space.to(P), L, space)
         self._warn_of_prototypes(X, targets, classes, space.std)
@@ -201,7 +206,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
 
     def _warn_of_prototypes(self, X: Floats, targets: Indices, classes: Indices, std: Floats) -> None:
         """Warn of prototypes that win no sample, or lie farther out than all samples of their class."""
-        L = self.omega_ if self._learns_matrix else np.eye(len(std))
+        L = self._matrix()
         wins = np.isin(np.arange(len(classes)), distances_between(L @ X.T, self.w_ @ L.T).argmin(axis=0))
         away = np.zeros(len(classes), dtype=bool)
         for label in range(len(self.classes_)):
@@ -232,15 +237,14 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         if self.random_state is not None and not isinstance(self.random_state, np.random.RandomState):
             check_number(self.random_state, "random_state", low=0, high=2**32 - 1, integer=True)
 
-    def _initial_matrix(self, P: Floats, space: Coordinates) -> Floats | None:
-        """Return the matrix to start from, in the coordinates of `space`, or None if none is learned."""
-        return None
+    def _matrix(self) -> Floats:
+        """Return L of the metric that was learned, (k, d); the identity if none is."""
+        return self.omega_ if self._learns_matrix else np.eye(self.w_.shape[1])
 
     def _compute_distance(self, x: ArrayLike, w: Floats | None = None) -> Floats:
         """Return squared distances of samples to prototypes, of shape (n, m)."""
         check_is_fitted(self, "w_")
-        L = self.omega_ if self._learns_matrix else np.eye(self.w_.shape[1])
-        return squared_distances(validated(self, x), self.w_ if w is None else w, L)
+        return squared_distances(validated(self, x), self.w_ if w is None else w, self._matrix())
 
     def predict(self, x: ArrayLike) -> NDArray[Any]:
         """Return the label of the nearest prototype (the first one on a tie), of shape (n,)."""
@@ -337,16 +341,6 @@ class GMLVQ(GLVQ, GmlvqModel):  # type: ignore[misc]
         self.initial_matrix = initial_matrix
         self.regularization = regularization
         self.initialdim = initialdim
-
-    def _initial_matrix(self, P: Floats, space: Coordinates) -> Floats:
-        L = initial_matrix(self.initial_matrix, self.initialdim, P, space)
-        self.dim_ = len(L)
-        if self.regularization > 0 and (rank := np.linalg.matrix_rank(L)) < len(L):
-            raise ValueError(
-                "initial_matrix must have full rank unless regularization is 0; "
-                f"found rank {rank} of {len(L)}"
-            )
-        return L
 
     def project(self, x: ArrayLike, dims: int, print_variance_covered: bool = False) -> Floats:
         """Return the samples in the `dims` directions the metric weighs most, of shape (n, dims).

@@ -75,11 +75,12 @@ def _regions(option: Certainty, data: ArrayLike, labels: ArrayLike, level: float
     """Return the ellipsoid of each class as a ball |L (x - mean)| <= rho."""
     from sklearn.covariance import ledoit_wolf  # takes two seconds
 
-    samples = check_samples(data, option.n_features, name="data")
+    samples = option.columns.lifted(data, "data")
     given = np.asarray(labels)
     if given.shape != (len(samples),):
         raise ValueError(f"labels must have shape ({len(samples)},); found shape {given.shape}")
     scale = samples.std(axis=0)
+    scale[~option.columns.numbers & (scale == 0)] = 1.0  # levels that never occur
     if (scale == 0).any():
         k = np.flatnonzero(scale == 0).tolist()
         raise ValueError(f"data must vary in every feature; it is constant in {k}")

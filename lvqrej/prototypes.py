@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lvqrej.columns import Columns
+from lvqrej.folding import fold, opened
 from lvqrej.validation import (
     LARGEST,
     Floats,
@@ -76,11 +78,13 @@ class PrototypeModel:
     L : array-like of shape (k, d), optional
         Factor of the metric, Omega = L'L, of any rank; the identity if None.
     feature_names : list of str, optional
+    columns : Columns, optional
+        How a table's columns become the features, if they are not numbers already.
 
     Attributes
     ----------
-    prototypes, labels, L, feature_names
-        As given, as arrays.
+    prototypes, labels, L, feature_names, columns
+        As given, as arrays; names are those of the table's columns.
     classes : array of shape (n_classes,)
         The distinct labels, sorted.
     class_index : array of shape (m,)
@@ -101,6 +105,7 @@ class PrototypeModel:
         labels: ArrayLike,
         L: ArrayLike | None = None,
         feature_names: list[str] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.prototypes = check_samples(prototypes, name="prototypes")
         m, d = self.prototypes.shape
@@ -109,20 +114,26 @@ class PrototypeModel:
         self.labels: NDArray[Any] = np.asarray(labels)
         self.L = np.eye(d) if L is None else check_samples(L, d, name="L")
         self.classes, self.class_index = classes_of(self.labels, "labels")
-        if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != d):
-            raise ValueError(f"feature_names must be a list of {d} names; found {describe(feature_names)}")
+        number = d if columns is None else len(columns.columns)
+        if feature_names is not None and (dimensions(feature_names) != 1 or len(feature_names) != number):
+            raise ValueError(
+                f"feature_names must be a list of {number} names; found {describe(feature_names)}"
+            )
         self.feature_names = None if feature_names is None else list(feature_names)
+        self.columns = Columns.numeric(d, self.feature_names) if columns is None else columns
 
     @classmethod
-    def of(cls, x: Any) -> PrototypeModel:
+    def of(cls, x: Any, X: Any = None) -> PrototypeModel:
         """Return the prototype model behind `x`, in the units of the data that `x` predicts for.
 
         Parameters
         ----------
         x : PrototypeModel, fitted estimator, fitted Pipeline or tuple
-            A GLVQ or GMLVQ of lvqrej, sklearn-lvq or sklvq; a pipeline of scalers (StandardScaler,
-            MinMaxScaler, MaxAbsScaler, RobustScaler, "passthrough") that ends in one; or the arrays
-            (prototypes, labels) or (prototypes, labels, L).
+            A GLVQ or GMLVQ of lvqrej, sklearn-lvq or sklvq; a pipeline of affine steps (scalers, encoders,
+            SimpleImputer, PCA, TruncatedSVD, feature selection, a ColumnTransformer of these) that ends in
+            one; or the arrays (prototypes, labels) or (prototypes, labels, L).
+        X : array-like of shape (n, d), optional
+            What a pipeline was fitted to, if that has categories or gaps.
 
         Examples
         --------
@@ -142,7 +153,7 @@ class PrototypeModel:
         if isinstance(x, tuple) and len(x) in (2, 3):
             return cls(*x)
         if hasattr(x, "fit") and not isinstance(x, type):
-            return _of_estimator(x)
+            return _of_estimator(x, X)
         raise ValueError(
             "x must be a PrototypeModel, a fitted LVQ estimator, a pipeline that ends in one, or a tuple "
             f"(prototypes, labels) or (prototypes, labels, L); found {describe(x)}"
@@ -164,67 +175,9 @@ class PrototypeModel:
         return self.labels[self.distances(X).argmin(axis=1)]
 
 
-# scikit-learn takes two seconds to load, and arrays do not need it: the functions below load it.
-
-
-def scalers() -> tuple[Any, ...]:
-    """Return the scalers of scikit-learn that are affine maps (x - shift) / scale of single features."""
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-
-    return StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler
-
-
-def opened(estimator: Any, name: str = "estimator") -> list[tuple[str, Any]]:
-    """Return the named steps of a pipeline, those of pipelines inside it included, without 'passthrough'."""
-    from sklearn.pipeline import Pipeline
-
-    if not isinstance(estimator, Pipeline):
-        return [(name, estimator)]
-    steps = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
-    return [inner for name, step in steps for inner in opened(step, name)]
-
-
-def check_affine(name: str, step: Any) -> None:
-    """Raise a ValueError that names the step of a pipeline, fitted or not, if it is no affine scaler."""
-    known, found = scalers(), f"found step {name!r}, a {type(step).__name__}"
-    if not isinstance(step, known) or all(type(step).transform is not kind.transform for kind in known):
-        raise ValueError(
-            f"the steps before the LVQ model must be {', '.join(kind.__name__ for kind in known)} or "
-            f"'passthrough', with their own transform; {found}"
-        )
-    if getattr(step, "clip", False):
-        raise ValueError(f"the steps before the LVQ model must not clip; {found} with clip=True")
-
-
-def folded(steps: list[tuple[str, Any]], d: int) -> tuple[Floats, Floats]:
-    """Return scale and shift, each of shape (d,): the named fitted scalers together do (x - shift) / scale.
-
-    >>> from sklearn.preprocessing import MinMaxScaler, StandardScaler
-    >>> unit, standard = MinMaxScaler().fit([[0, 10], [2, 50]]), StandardScaler().fit([[0, 0], [1, 1]])
-    >>> folded([("unit", unit), ("standard", standard)], 2)
-    (array([ 1., 20.]), array([ 1., 30.]))
-    """
-    from sklearn.utils.validation import check_is_fitted
-
-    scale, shift = np.ones(d), np.zeros(d)
-    for name, step in steps:
-        check_affine(name, step)
-        check_is_fitted(step)
-        if step.n_features_in_ != d:
-            raise ValueError(
-                f"the steps before the LVQ model must have its {d} features; found {step.n_features_in_} in "
-                f"step {name!r}"
-            )
-        # MinMaxScaler multiplies by its scale, the others divide by theirs, which is None where it is 1.
-        factor = 1 / step.scale_ if hasattr(step, "min_") else step.scale_
-        shift = shift + scale * step.inverse_transform(np.zeros((1, d)))[0]
-        scale = scale if factor is None else scale * factor
-    return scale, shift
-
-
-def _of_estimator(x: Any) -> PrototypeModel:
-    """Return the model of a fitted LVQ estimator, or of a pipeline with its scalers folded into it."""
-    from sklearn.utils.validation import check_is_fitted
+def _of_estimator(x: Any, X: Any) -> PrototypeModel:
+    """Return the model of a fitted LVQ estimator, or of a pipeline with its steps folded into it."""
+    from sklearn.utils.validation import check_is_fitted  # takes two seconds, and arrays do not need it
 
     *steps, (_, model) = opened(x) or [("", None)]
     if not hasattr(model, "fit"):
@@ -242,13 +195,18 @@ def _of_estimator(x: Any) -> PrototypeModel:
     if missing:
         raise ValueError(f"x must have a prototype of each class; found none of {missing}")
     L = _metric(model)
-    named = [step for step in [model, *(step for _, step in steps)] if hasattr(step, "feature_names_in_")]
-    names = [str(name) for name in named[0].feature_names_in_] if named else None
-    if steps:  # L ((x - shift) / scale - p) = (L / scale) (x - (p scale + shift))
-        scale, shift = folded(steps, prototypes.shape[1])
-        prototypes = prototypes * scale + shift
-        L = (np.eye(len(scale)) if L is None else np.asarray(L)) / scale
-    return PrototypeModel(prototypes, labels, L, names)
+    if steps:
+        found = fold(steps, X)
+        if len(found.image) != prototypes.shape[1]:
+            raise ValueError(
+                f"the steps before the LVQ model must have its {prototypes.shape[1]} features; found "
+                f"{len(found.image)}"
+            )
+        names = found.columns.names if found.named else None
+        columns = None if found.columns.is_plain else found.columns
+        return PrototypeModel(*found.pulled_back(prototypes, L, labels), names, columns)
+    names = getattr(model, "feature_names_in_", None)
+    return PrototypeModel(prototypes, labels, L, None if names is None else [str(name) for name in names])
 
 
 def _metric(estimator: Any) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.cells import HalfSpace
+from lvqrej.columns import Column, Columns
 from lvqrej.validation import Floats, check_number, check_samples, check_vector, describe, dimensions
 
 #: What an equality may be missed by, relative to the sizes of its terms at the sample: few floats meet one.
@@ -48,12 +49,44 @@ class Observed:
 
     @staticmethod
     def of(X: Floats) -> Observed:
-        """Look at samples X (n, d)."""
-        steps = np.zeros(X.shape[1])
+        """Look at samples X (n, d); NaN is not looked at."""
+        steps, gaps = np.zeros(X.shape[1]), np.isnan(X)
         for decimals in range(_DECIMALS, -1, -1):
             coarse = np.abs(X - np.round(X, decimals)) <= 1e-12 * np.abs(X)
-            steps[coarse.all(axis=0)] = 10.0**-decimals
-        return Observed(X.min(axis=0), X.max(axis=0), steps)
+            steps[(coarse | gaps).all(axis=0)] = 10.0**-decimals
+        lower, upper = np.where(gaps, np.inf, X).min(axis=0), np.where(gaps, -np.inf, X).max(axis=0)
+        empty = gaps.all(axis=0)
+        return Observed(np.where(empty, -np.inf, lower), np.where(empty, np.inf, upper), steps)
+
+
+class Block(NamedTuple):
+    """Lifted columns that only stand in certain ways: a category at a level, a number known or missing.
+
+    Attributes
+    ----------
+    column : int
+        The user's.
+    at : array of shape (k,)
+        The lifted ones.
+    low, high : arrays of shape (options, k)
+        Where each option has them.
+    prices : array of shape (options, options)
+        What it costs to go from one to another; infinity if that is not allowed.
+    ordered : bool
+        Whether options are steps, from low to high.
+    """
+
+    column: int
+    at: NDArray[np.intp]
+    low: Floats
+    high: Floats
+    prices: Floats
+    ordered: bool
+
+    def of(self, X: Floats) -> NDArray[np.intp]:
+        """Return the option at which each sample stands, of shape (n,)."""
+        values = X[:, None, self.at]
+        return ((self.low <= values) & (values <= self.high)).all(axis=2).argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +97,7 @@ class Requirements:
     `decrease_only`, lower <= z <= upper, A z <= b, and gets the label `classes[target]` unless that is None.
     Changed features are multiples of `steps`, if that is not 0, wherever such an answer is found; with
     `observed` the bounds are widened to x.
+    All but `names` is over lifted columns (`lvqrej.columns`); `blocks` tells which of them are no numbers.
     Rows of A that come with their negative are an equality, which holds to `EQUALITY` times the size of its
     terms at x or at z, |a|'max(|x|, |z|) + |b|; everything else holds without tolerance.
     """
@@ -77,17 +111,39 @@ class Requirements:
     A: Floats
     b: Floats
     target: int | None
-    names: list[str]
+    columns: Columns
     steps: Floats
+    blocks: tuple[Block, ...] = ()
     observed: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the user's columns."""
+        return self.columns.names
+
+    def costs(self, X: Floats, Z: Floats) -> Floats:
+        """Return what the change of each of the user's columns costs, of shape (n, d)."""
+        costs = np.abs(Z - X) * self.weights
+        result = self.columns.gathered(np.where(self.columns.numbers, costs, 0.0))
+        for block in self.blocks:
+            result[:, block.column] += block.prices[block.of(X), block.of(Z)]
+        return result
+
+    def room(self, x: Floats, lower: Floats, upper: Floats) -> Floats:
+        """Return what any change of a sample x (d,) within boxes (n, d) costs at most, of shape (n,)."""
+        far = np.maximum(x - lower, upper - x) * self.weights
+        prices = sum(block.prices[np.isfinite(block.prices)].max() for block in self.blocks)
+        return far[:, self.columns.numbers].sum(axis=1) + prices
 
     def box(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the bounds of each sample's counterfactual, two arrays of shape (n, d)."""
         lower, upper = self.lower, self.upper
         if self.observed:
             lower, upper = np.minimum(X, lower), np.maximum(X, upper)
-        lower = np.where(self.fixed | self.increase_only, np.maximum(X, lower), lower)
-        upper = np.where(self.fixed | self.decrease_only, np.minimum(X, upper), upper)
+        up, down, numbers = self.increase_only, self.decrease_only, self.columns.numbers
+        fixed = self.fixed | (self.columns.owner < 0)
+        lower = np.where(fixed | (up & numbers), np.maximum(X, lower), lower)
+        upper = np.where(fixed | (down & numbers), np.minimum(X, upper), upper)
         return lower, upper
 
     def widened(self, x: Floats) -> tuple[Floats, Floats]:
@@ -145,7 +201,7 @@ class Requirements:
     def without(self, groups: Iterable[str], features: Any = None) -> Requirements:
         """Return the requirements without some groups, or without their entries for some features only."""
         d = len(self.weights)
-        gone = np.ones(d, dtype=bool) if features is None else np.isin(np.arange(d), features)
+        gone = np.ones(d, dtype=bool) if features is None else np.isin(self.columns.owner, features)
         changes: dict[str, Any] = {}
         for group in groups:
             if group == "target":
@@ -162,18 +218,19 @@ class Requirements:
         return replace(self, **changes)
 
     def features_of(self, group: str) -> list[int]:
-        """Return the features that a group of requirements speaks of."""
-        if group == "bounds":
-            return list(np.flatnonzero(np.isfinite(self.lower) | np.isfinite(self.upper)))
-        return list(np.flatnonzero(getattr(self, group))) if group not in ("target", "constraints") else []
+        """Return the user's columns that a group of requirements speaks of."""
+        if group in ("target", "constraints"):
+            return []
+        bounded = np.isfinite(self.lower) | np.isfinite(self.upper)
+        mask = self.columns.gathered(bounded if group == "bounds" else getattr(self, group))
+        return list(np.flatnonzero(mask))
 
 
 def check_requirements(
-    n_features: int,
-    names: Sequence[str] | None,
+    columns: Columns,
     classes: NDArray[Any],
     *,
-    weights: ArrayLike | None = None,
+    weights: Any = None,
     fixed: Any = (),
     bounds: Any = None,
     increase_only: Any = (),
@@ -183,34 +240,95 @@ def check_requirements(
     integers: Any = (),
     grid: Any = None,
 ) -> Requirements:
-    """Return the requirements as arrays, or raise a ValueError that names the argument at fault.
+    """Return the requirements over the lifted columns, or raise a ValueError that names the argument.
 
-    >>> classes = np.array(["a", "b"])
-    >>> asked = check_requirements(2, ["age", "bmi"], classes, fixed=["age"], bounds={1: (18, 40)})
+    >>> columns, classes = Columns.numeric(2, ["age", "bmi"]), np.array(["a", "b"])
+    >>> asked = check_requirements(columns, classes, fixed=["age"], bounds={1: (18, 40)})
     >>> asked.fixed, asked.lower
     (array([ True, False]), array([-inf,  18.]))
     """
-    d = n_features
-    known = list(names) if names is not None else [f"feature {k}" for k in range(d)]
+    names, spread = columns.names, columns.spread
     observed = isinstance(bounds, Observed)
-    lower, upper = (bounds.lower, bounds.upper) if observed else _bounds(bounds, known)
-    steps = amounts(grid, "grid", known)
-    steps[feature_mask(integers, "integers", known)] = 1.0
-    A, b = _linear(constraints, d)
+    lower, upper = (bounds.lower, bounds.upper) if observed else _bounds(bounds, columns)
+    steps = grid.steps.copy() if isinstance(grid, Observed) else spread(amounts(grid, "grid", names), 0.0)
+    steps[spread(feature_mask(integers, "integers", names))] = 1.0
+    ways = [
+        _way(feature_mask(value, name, names), name, columns)
+        for name, value in (("increase_only", increase_only), ("decrease_only", decrease_only))
+    ]
+    A, b = _linear(constraints, columns)
+    values, blocks = _prices(weights, columns)
     return Requirements(
-        weights=_weights(weights, known),
-        fixed=feature_mask(fixed, "fixed", known),
-        increase_only=feature_mask(increase_only, "increase_only", known),
-        decrease_only=feature_mask(decrease_only, "decrease_only", known),
+        weights=values,
+        fixed=spread(feature_mask(fixed, "fixed", names)),
+        increase_only=ways[0],
+        decrease_only=ways[1],
         lower=lower,
         upper=upper,
         A=A,
         b=b,
         target=_target(target, classes),
-        names=known,
-        steps=steps,
+        columns=columns,
+        steps=np.where(columns.numbers, steps, 0.0),
+        blocks=blocks,
         observed=observed,
     )
+
+
+def _prices(weights: Any, columns: Columns) -> tuple[Floats, tuple[Block, ...]]:
+    """Return the weights of lifted columns, and the blocks with the prices of their options.
+
+    Weights of indicators are such that no change of level costs less than they say, half of its price each.
+    """
+    pairs: dict[int, Any] = {}
+    if isinstance(weights, Mapping):
+        given = {feature_index(key, "weights", columns.names): value for key, value in weights.items()}
+        pairs = {k: value for k, value in given.items() if isinstance(value, Mapping)}
+        weights = {k: value for k, value in given.items() if k not in pairs}
+    each = _weights(weights, columns.names)
+    lifted, blocks = columns.spread(each, 1.0), []
+    for k, column in enumerate(columns.columns):
+        at = np.arange(columns.starts[k], columns.starts[k + 1])
+        if column.levels is None:
+            if k in pairs:
+                raise ValueError(f"weights[{column.name!r}] must be a number; found {describe(pairs[k])}")
+            if not column.flag:
+                continue
+            low = np.array([[-np.inf, 0.0], [column.fill, 1.0]])
+            high = np.array([[np.inf, 0.0], [column.fill, 1.0]])
+            prices = np.array([[0.0, np.inf], [1.0, 0.0]])
+        elif len(column.levels) > 1:
+            low = high = np.identity(column.width)
+            far = np.abs(np.subtract.outer(at, at))
+            prices = each[k] * (far if column.ordered else np.minimum(far, 1)).astype(float)
+            for pair, price in pairs.get(k, {}).items():
+                name = f"weights[{column.name!r}][{pair!r}]"
+                prices[_pair(pair, column)] = check_number(price, name, low=0, low_open=True)
+            named = np.array([any(level is not None for level in group) for group in column.levels])
+            prices[:, ~named] = np.inf  # no answer makes a value missing or unknown
+            np.fill_diagonal(prices, 0.0)
+        else:
+            continue
+        least = prices[np.isfinite(prices) & (prices > 0)].min(initial=np.inf)
+        no_numbers = at[~columns.numbers[at]]
+        lifted[no_numbers] = least / 2 if least < np.inf else 1.0
+        blocks.append(Block(k, at, low, high, prices, column.ordered))
+    return lifted, tuple(blocks)
+
+
+def _pair(pair: Any, column: Column) -> tuple[int, int]:
+    """Return the places of two levels."""
+    if not isinstance(pair, tuple) or len(pair) != 2 or not set(pair) <= set(column.places):
+        levels = list(column.places)
+        raise ValueError(f"weights[{column.name!r}] must have pairs of {levels}; found {describe(pair)}")
+    return column.places[pair[0]], column.places[pair[1]]
+
+
+def _way(mask: NDArray[np.bool_], name: str, columns: Columns) -> NDArray[np.bool_]:
+    for k in np.flatnonzero(mask).tolist():
+        if columns.columns[k].levels is not None and not columns.columns[k].ordered:
+            raise ValueError(f"{name} must name numbers or ordered levels; found {columns.names[k]!r}")
+    return columns.spread(mask)
 
 
 def amounts(value: Any, name: str, names: list[str], otherwise: Any = 0.0) -> Floats:
@@ -262,8 +380,9 @@ def feature_mask(value: Any, name: str, names: list[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
-    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats]:
+    names = columns.names
+    lower, upper = np.full(len(columns.owner), -np.inf), np.full(len(columns.owner), np.inf)
     if bounds is None:
         return lower, upper
     if hasattr(bounds, "columns"):  # as X.agg(["min", "max"]) has it
@@ -279,19 +398,36 @@ def _bounds(bounds: Any, names: list[str]) -> tuple[Floats, Floats]:
         if k in seen:
             raise ValueError(f"bounds must name each feature once; found {names[k]!r} twice")
         seen.add(k)
+        if columns.columns[k].levels is not None:
+            upper[columns.at(k)] = _levels(pair, columns.columns[k])
+            continue
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"bounds[{feature!r}] must be a pair (low, high); found {describe(pair)}")
+        i = columns.starts[k]
         for side, value in zip((lower, upper), pair, strict=True):
             if value is not None:
-                side[k] = check_number(value, f"bounds[{feature!r}]")
-        if lower[k] > upper[k] or lower[k] == np.inf or upper[k] == -np.inf:
-            raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[k]:g}, {upper[k]:g})")
+                side[i] = check_number(value, f"bounds[{feature!r}]")
+        if lower[i] > upper[i] or lower[i] == np.inf or upper[i] == -np.inf:
+            raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[i]:g}, {upper[i]:g})")
     return lower, upper
 
 
-def _linear(constraints: Any, d: int) -> tuple[Floats, Floats]:
+def _levels(allowed: Any, column: Column) -> Floats:
+    """Return 1 for allowed levels and 0 for others."""
+    known = set(column.places)
+    if isinstance(allowed, str) or not isinstance(allowed, Iterable) or not set(allowed) <= known:
+        raise ValueError(
+            f"bounds[{column.name!r}] must be a set of {list(column.places)}; found {describe(allowed)}"
+        )
+    upper = np.zeros(column.width)
+    upper[[column.places[level] for level in allowed]] = 1.0
+    return upper
+
+
+def _linear(constraints: Any, columns: Columns) -> tuple[Floats, Floats]:
+    d = len(columns.names)
     if constraints is None:
-        return np.empty((0, d)), np.empty(0)
+        return np.empty((0, len(columns.owner))), np.empty(0)
     if not isinstance(constraints, (tuple, list)) or len(constraints) != 2:
         raise ValueError(
             f"constraints must be a pair (A, b), meaning A x <= b; found {describe(constraints)}"
@@ -299,7 +435,13 @@ def _linear(constraints: Any, d: int) -> tuple[Floats, Floats]:
     A = check_samples(constraints[0], d, name="constraints' A")
     if not A.any(axis=1).all():
         raise ValueError("constraints' A must not have rows of zeros only")
-    return A.copy(), check_vector(constraints[1], len(A), "constraints' b")  # A may be the caller's
+    text = [
+        name for name, c, a in zip(columns.names, columns.columns, A.T, strict=True) if c.levels and a.any()
+    ]
+    if text:
+        raise ValueError(f"constraints' A must be 0 in columns that are no numbers; found others in {text}")
+    lifted = np.where(columns.numbers, columns.spread(A, 0.0), 0.0)
+    return lifted, check_vector(constraints[1], len(A), "constraints' b")
 
 
 def _target(target: Any, classes: NDArray[Any]) -> int | None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej.branch_and_bound import branch_and_bound
 from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
 from lvqrej.certainty import Certainty, Restricted, Verdicts
+from lvqrej.columns import Columns
 from lvqrej.counterfactual import Answers, Query, reason_of
 from lvqrej.requirements import amounts, feature_mask
 from lvqrej.sparsest import FAR, Reject, bounds_within
@@ -45,10 +46,12 @@ class Execution(NamedTuple):
     integers: Mask
 
     @staticmethod
-    def of(error: Any, least: Any, integers: Any, names: list[str]) -> Execution:
-        """Check what was given, by feature or for all."""
-        whole = feature_mask(integers, "integers", names)
-        return Execution(amounts(error, "error", names), amounts(least, "least", names), whole)
+    def of(error: Any, least: Any, integers: Any, columns: Columns) -> Execution:
+        """Check what was given, by feature or for all; only numbers have it."""
+        names, numbers = columns.names, columns.numbers
+        given = amounts(error, "error", names), amounts(least, "least", names)
+        error, least = (np.where(numbers, columns.spread(amount, 0.0), 0.0) for amount in given)
+        return Execution(error, least, numbers & columns.spread(feature_mask(integers, "integers", names)))
 
 
 class Node(NamedTuple):

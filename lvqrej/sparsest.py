@@ -23,15 +23,12 @@ from lvqrej.counterfactual import Answers, Query
 from lvqrej.holding import smallest_hitting_set
 from lvqrej.validation import Floats
 
-Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 #: Features count as unable if no change of theirs is shorter than this many times the nearest answer.
 FAR = 1e6
-#: As many sets of one size are tried at once; fewer where each search is itself a branch and bound.
-_AT_ONCE, _SLOW_AT_ONCE = 30000, 2000
-#: As many hitting sets are tried at once.
-_SETS = 8
+#: If there are no more sets of a size than these, all are tried at once.
+_AT_ONCE = 5000
 #: Distances with a smaller relative difference are the same.
 _SAME = 1e-9
 #: Relative gap of a single answer up to which a set may still be grown.
@@ -58,8 +55,13 @@ class Reject:
 
         A box is empty where another feature has to change.
         """
-        most = np.where(features, limit / self.query.required.weights, 0.0)
+        free = self.query.required.columns.spread(features)
+        most = np.where(free, limit / self.query.required.weights, 0.0)
         return np.maximum(self.lower, self.x - most), np.minimum(self.upper, self.x + most)
+
+    def changed(self, answers: Answers) -> Mask:
+        """Return which features answers change, of shape (n, d)."""
+        return self.query.required.columns.gathered(answers.counterfactuals != self.x)
 
     def answers(
         self,
@@ -102,7 +104,7 @@ def fewest_changes(reject: Reject, effort: int, curve: bool = False) -> list[tup
     `effort` tries the best answer so far is returned, with what is proven.
     """
     nearest = reject.answers(reject.lower[None], reject.upper[None])
-    most = int((nearest.counterfactuals != reject.x).sum())
+    most = int(reject.changed(nearest).sum())
     if not nearest.found[0] or most == 0:
         return [(nearest, 0)]
     search = _Search(reject, nearest, effort)
@@ -129,11 +131,11 @@ class _Search:
     def __init__(self, reject: Reject, nearest: Answers, effort: int) -> None:
         self.reject, self.effort = reject, effort
         x, lower, upper = reject.x, reject.lower, reject.upper
-        self.free, self.forced = (lower < x) | (upper > x), (lower > x) | (upper < x)
+        required = reject.query.required
+        self.free = required.columns.gathered((lower < x) | (upper > x))
+        self.forced = required.columns.gathered((lower > x) | (upper < x))
         # Sets grow best by features that change little in the nearest answer.
-        self.order = np.argsort(
-            np.abs(nearest.counterfactuals[0] - x) * reject.query.required.weights, kind="stable"
-        )
+        self.order = np.argsort(required.costs(x[None], nearest.counterfactuals)[0], kind="stable")
         self.best: Answers | None = None
         self.goal = FAR * float(nearest.distances[0])  # what is to be undercut
         self.unable: list[tuple[Mask, float]] = []  # features, and a distance that they cannot undercut
@@ -144,22 +146,21 @@ class _Search:
         It is None if the effort does not suffice.
         """
         others, number = np.flatnonzero(self.free & ~self.forced), size - int(self.forced.sum())
-        if comb(len(others), number) <= (_SLOW_AT_ONCE if self.reject.accepted.gap > 0 else _AT_ONCE):
+        if comb(len(others), number) <= _AT_ONCE:
             if self.effort < 1:
                 return None
             self.effort -= 1
-            chosen = np.array(list(combinations(others, number)), dtype=np.intp)
-            sets = np.repeat(self.forced[None], len(chosen), axis=0)
-            np.put_along_axis(sets, chosen, True, axis=1)
+            indices = np.array(list(combinations(others, number)), dtype=np.intp)
+            sets = np.repeat(self.forced[None], len(indices), axis=0)
+            np.put_along_axis(sets, indices, True, axis=1)
             return float(self._tried(sets).min())
-        while len(sets := self._hitting(size)):
+        while (chosen := self._hitting(size)) is not None:
             if self.effort < 1:
                 return None
-            self.effort -= len(sets)
-            bounds = self._tried(sets)
-            grows = bounds >= (1 - _LOOSE) * self.goal
-            self.unable += zip(sets[~grows], bounds[~grows].tolist(), strict=True)
-            self.unable += self._grown(sets[grows], bounds[grows])
+            self.effort -= 1
+            (bound,) = self._tried(chosen[None])
+            grows = bound >= (1 - _LOOSE) * self.goal
+            self.unable.append(self._grown(chosen, bound) if grows else (chosen, bound))
         return min(bound for _, bound in self.unable)
 
     def _tried(self, sets: Mask) -> Floats:
@@ -170,50 +171,27 @@ class _Search:
             self.best, self.goal = found.row(i), float(found.distances[i])
         return np.minimum(found.lower_bounds, goal)
 
-    def _hitting(self, size: int) -> Mask:
-        """Return sets (n, d) of this size that hit the complements of all unable sets, if there are any."""
-        rows = np.array([~features & self.free for features, _ in self.unable]).reshape(-1, len(self.free))
-        if not rows.any(axis=1).all():
-            return rows[:0]
-        rng, largest = np.random.default_rng(len(rows)), self.order[::-1]
-        ranked = [largest, *(rng.permutation(largest) for _ in range(_SETS - 1))]
-        sets = np.array([self._greedy(rows, ranking, size, self.forced) for ranking in ranked])
-        if (sets.sum(axis=1) > size).all():
-            smallest = smallest_hitting_set(rows, self.forced, ~self.free)
-            assert smallest is not None  # every row has a free feature
-            sets = self._greedy(rows, largest, size, smallest)[None]
-        return np.unique(sets[sets.sum(axis=1) <= size], axis=0)
-
-    def _greedy(self, rows: Mask, ranking: Ints, size: int, start: Mask) -> Mask:
-        """Add features that hit most of what is left until all rows are hit; then any, up to the size."""
-        chosen = start.copy()
-        left = rows[~rows[:, chosen].any(axis=1)]
-        while len(left):
-            feature = ranking[left.sum(axis=0)[ranking].argmax()]
-            chosen[feature] = True
-            left = left[~left[:, feature]]
-        more = ranking[(self.free & ~chosen)[ranking]]
-        chosen[more[: max(size - int(chosen.sum()), 0)]] = True
+    def _hitting(self, size: int) -> Mask | None:
+        """Return a set (d,) of this size that hits the complements of all unable sets; None if none does."""
+        rows = np.array([~features for features, _ in self.unable]).reshape(-1, len(self.free))
+        chosen = smallest_hitting_set(rows, self.forced, ~self.free)
+        if chosen is None or chosen.sum() > size:
+            return None
+        more = self.order[::-1][(self.free & ~chosen)[self.order[::-1]]]
+        chosen[more[: size - int(chosen.sum())]] = True
         return chosen
 
-    def _grown(self, sets: Mask, bounds: Floats) -> list[tuple[Mask, float]]:
-        """Add features to unable sets as long as they stay so; return the sets and their bounds."""
-        least = np.minimum(bounds, (1 - _SAME) * self.goal)
-        grown = list(zip(sets, bounds.tolist(), strict=True))
-        rests = [self.order[(self.free & ~chosen)[self.order]] for chosen in sets]
-        while any(len(rest) for rest in rests):
-            wider = []
-            for (chosen, _), rest in zip(grown, rests, strict=True):
-                n = len(rest)
-                more = np.repeat(chosen[None], 2 * n, axis=0)
-                more[:, rest] |= np.vstack([np.tri(n), np.eye(n)]) > 0  # the first ones, and each alone
-                wider.append(more)
-            found = self.reject.bounds(*self.reject.only(np.vstack(wider), self.goal))
-            parts = np.split(np.minimum(found, self.goal), np.cumsum([len(more) for more in wider])[:-1])
-            for j, (more, part, rest) in enumerate(zip(wider, parts, rests, strict=True)):
-                n, fits = len(rest), part >= least[j]
-                i = n if fits[:n].all() else int(fits[:n].argmin())
-                if i > 0:
-                    grown[j] = more[i - 1], min(grown[j][1], float(part[i - 1]))
-                rests[j] = rest[i + 1 :][fits[n + i + 1 :]]
-        return grown
+    def _grown(self, chosen: Mask, bound: float) -> tuple[Mask, float]:
+        """Add features to an unable set as long as it stays so; return it and its bound."""
+        least = min(bound, (1 - _SAME) * self.goal)
+        rest = self.order[(self.free & ~chosen)[self.order]]
+        while n := len(rest):
+            more = np.repeat(chosen[None], 2 * n, axis=0)
+            more[:, rest] |= np.vstack([np.tri(n), np.eye(n)]) > 0  # the first ones, and each alone
+            bounds = np.minimum(self.reject.bounds(*self.reject.only(more, self.goal)), self.goal)
+            fits = bounds >= least
+            i = n if fits[:n].all() else int(fits[:n].argmin())
+            if i > 0:
+                chosen, bound = more[i - 1], min(bound, float(bounds[i - 1]))
+            rest = rest[i + 1 :][fits[n + i + 1 :]]
+        return chosen, bound

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn_lvq import GlvqModel, GmlvqModel
 
 from lvqrej.cause import Familiarity
 from lvqrej.certainty import DecisionDistance, LocalThresholds, RelativeSimilarity
+from lvqrej.columns import Column, Columns
+from lvqrej.folding import affine_steps
 from lvqrej.lvq import GLVQ, GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
-from lvqrej.prototypes import PrototypeModel, scalers
+from lvqrej.prototypes import PrototypeModel
 from lvqrej.requirements import Observed
 from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint
 from lvqrej.validation import describe
@@ -36,7 +37,7 @@ _CLASSES: dict[str, Any] = {
     for kind in (
         RelativeSimilarity, DecisionDistance, LocalThresholds, ProbabilisticCertainty, PrototypeModel,
         Familiarity, AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel,
-        Pipeline, *scalers(),
+        Column, Columns, *affine_steps(),
     )
 } | {"from_pairs": ProbabilisticCertainty.from_pairs}  # fmt: skip
 

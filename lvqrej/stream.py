@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from lvqrej import validation
 from lvqrej.certainty import Certainty, check_option
 from lvqrej.classifier import RejectOptionClassifier
+from lvqrej.columns import Columns, cells_of
 from lvqrej.counterfactual import Query, explained
 from lvqrej.explanation import Explanations, NoCounterfactualError
 from lvqrej.storage import write_whole
@@ -70,7 +71,7 @@ def explain_stream(
     theta : float
         None for a classifier, which has its threshold.
     rows : array of shape (n, d) or iterable of such arrays
-        Numbers or data frames; `numpy.memmap` and `pandas.read_csv(..., chunksize=...)` are never in memory
+        Arrays or data frames; `numpy.memmap` and `pandas.read_csv(..., chunksize=...)` are never in memory
         as a whole. How an iterable is cut into arrays does not matter.
     folder : path
         Made if missing. It has one file per `rows_per_part` rows, named by number and a checksum of the rows,
@@ -117,7 +118,7 @@ def explain_stream(
     if format == "parquet" and find_spec("pyarrow") is None:
         raise ImportError('format="parquet" needs pyarrow: pip install "lvqrej[scale]", or take format="csv"')
     names, parts = _opened(rows, option, size)
-    none = pd.DataFrame(np.empty((0, option.n_features)), columns=names)  # requirements may speak of names
+    none = pd.DataFrame(np.empty((0, len(names))), columns=names)  # requirements may speak of names
     query = Query.of(option, theta, none, on_infeasible=on_infeasible, n_jobs=n_jobs, **requirements)
     manifest = {
         "option": f"{type(option).__name__} {joblib.hash(_state(option))}",
@@ -133,13 +134,16 @@ def explain_stream(
         from tqdm.auto import tqdm
 
         parts = tqdm(parts, desc="explain", unit="part")
-    for number, part in enumerate(parts):
-        file = home / f"part-{number:06d}-{hashlib.sha256(part.data).hexdigest()[:12]}.{format}"
+    for number, (part, given) in enumerate(parts):
+        told = b"" if given is None else repr(given.tolist()).encode()
+        digest = hashlib.sha256(part.tobytes() + told).hexdigest()[:12]
+        file = home / f"part-{number:06d}-{digest}.{format}"
         if there.get(number, file) != file:
             break
         if there.pop(number, None) is None:
             rejected = np.flatnonzero(~option.accepts(part, query.theta))
-            result = explained(query._replace(samples=part[rejected], index=None, skip=True))
+            own = None if given is None else given[rejected]
+            result = explained(query._replace(samples=part[rejected], given=own, index=None, skip=True))
             table = _table(result, number * size + rejected, query.skip)
             write_whole(file, partial(_WRITERS[format], table))
         files.append(file)
@@ -151,8 +155,11 @@ def explain_stream(
     return files
 
 
-def _opened(rows: Any, option: Certainty, size: int) -> tuple[list[str], Iterator[Floats]]:
-    """Return the features' names, and the rows in checked parts of `size`, the last one of fewer."""
+def _opened(rows: Any, option: Certainty, size: int) -> tuple[list[str], Iterator[tuple[Floats, Any]]]:
+    """Return the features' names, and the rows in checked parts of `size`, the last one of fewer.
+
+    A part is lifted, and comes with its cells where numbers do not say it all.
+    """
     if dimensions(rows) == 2:
         table = rows.iloc if hasattr(rows, "iloc") else rows
         arrays: Iterator[Any] = (table[i : i + size] for i in range(0, len(rows), size))
@@ -163,27 +170,30 @@ def _opened(rows: Any, option: Certainty, size: int) -> tuple[list[str], Iterato
         raise ValueError(f"rows must have shape (n, d), or be an iterable of such arrays; found {found}")
     head = list(islice(arrays, 1))
     names = (feature_names_of(head[0]) if head else None) or option.feature_names
-    known = names or [f"feature {k}" for k in range(option.n_features)]
+    known = names or option.columns.names
     clash = sorted(set(known) & set(COLUMNS) | {name for name in known if known.count(name) > 1})
     if clash:
         raise ValueError(f"features must have names of their own in the files; found {clash}: rename them")
-    return known, _parts(chain(head, arrays), option.n_features, names, size)
+    return known, _parts(chain(head, arrays), option.columns, names, size)
 
 
-def _parts(arrays: Iterable[Any], d: int, names: list[str] | None, size: int) -> Iterator[Floats]:
-    first, held, waiting = 0, 0, []
+def _parts(
+    arrays: Iterable[Any], columns: Columns, names: list[str] | None, size: int
+) -> Iterator[tuple[Floats, Any]]:
+    first, held, waiting, cells = 0, 0, [], []
     for array in arrays:
         found = feature_names_of(array)
         if found is not None and found != names:
             raise ValueError(f"rows from {first} on must have the columns {names}; found {found}")
-        waiting.append(validation.check_samples(array, d, f"rows from {first} on", allow_empty=True))
+        waiting.append(columns.lifted(array, f"rows from {first} on"))
+        cells.append(waiting[-1][:, :0] if columns.takes_numbers else cells_of(array))
         first, held = first + len(waiting[-1]), held + len(waiting[-1])
         while held >= size:
-            block = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
-            yield block[:size]
-            waiting, held = [block[size:]], held - size
+            block, told = (part[0] if len(part) == 1 else np.concatenate(part) for part in (waiting, cells))
+            yield block[:size], None if columns.takes_numbers else told[:size]
+            waiting, cells, held = [block[size:]], [told[size:]], held - size
     if held:
-        yield np.concatenate(waiting)
+        yield np.concatenate(waiting), None if columns.takes_numbers else np.concatenate(cells)
 
 
 def _table(result: Explanations, rows: NDArray[np.intp], skip: bool) -> Any:
@@ -196,8 +206,9 @@ def _table(result: Explanations, rows: NDArray[np.intp], skip: bool) -> Any:
         rows, result.found, result.labels, result.certainties_before, result.certainties, result.distances,
         result.lower_bounds, result.gaps, result.paths, [reasons.get(i) for i in range(len(rows))],
     )  # fmt: skip
-    names = (*COLUMNS, *result.feature_names)
-    table = pd.DataFrame(dict(zip(names, (*columns, *result.counterfactuals.T), strict=True)))
+    table = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    answers = result.required.columns.frame(result.counterfactuals, result.samples, result.given)
+    table = pd.concat([table, answers], axis=1)
     # A part without rejects, and one of which all are answered, would not tell that this is text.
     text = ["path", "reason"] + ["label"] * (result.labels.dtype.kind in "OU")
     return table.astype({"row": np.int64} | dict.fromkeys(text, "string"))

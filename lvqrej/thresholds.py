@@ -25,7 +25,8 @@ class OperatingPoint(NamedTuple):
     `found` is False where the curve does not offer what was asked for, and the point is the fallback that
     the method states. With 95 % confidence the reject rate to expect lies in `reject_rate_interval`, and the
     accuracy is at least `accuracy_bound` (exact binomial bounds, Clopper and Pearson). These know nothing of
-    the choice, but for those of `lvqrej.guarantees.at_risk`; what it falls short of is said in `shortfall`.
+    the choice, but for the `accuracy_bound` of `lvqrej.guarantees.at_risk`. What the point falls short of is
+    said in `shortfall`.
     With local thresholds `threshold` is an array, one number per prototype.
     """
 
@@ -62,6 +63,16 @@ class AccuracyRejectCurve:
     n_samples: int
 
     @property
+    def n_accepted(self) -> NDArray[np.int64]:
+        """Number of accepted samples, of shape (k + 1,)."""
+        return self.n_samples - self.n_rejected
+
+    @property
+    def n_right(self) -> NDArray[np.int64]:
+        """Number of accepted samples with a right label, of shape (k + 1,)."""
+        return self.n_accepted - self.n_errors
+
+    @property
     def reject_rates(self) -> NDArray[np.float64]:
         """Share of rejected samples, from 0 to 1, strictly increasing, of shape (k + 1,)."""
         return self.n_rejected / self.n_samples
@@ -69,8 +80,17 @@ class AccuracyRejectCurve:
     @property
     def accuracies(self) -> NDArray[np.float64]:
         """Share of right labels among the accepted samples, 1 by convention where none is accepted."""
-        n_accepted = self.n_samples - self.n_rejected
-        return (n_accepted - self.n_errors + (n_accepted == 0)) / np.maximum(n_accepted, 1)
+        return (self.n_right + (self.n_accepted == 0)) / np.maximum(self.n_accepted, 1)
+
+    @property
+    def accuracy_bounds(self) -> NDArray[np.float64]:
+        """Accuracies that are exceeded with 95 % confidence, of shape (k + 1,): few samples support few."""
+        return least_share(self.n_right, self.n_accepted, CONFIDENCE)
+
+    @property
+    def accuracy_interval(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of exact 95 % intervals of each accuracy on its own, of shape (k + 1,)."""
+        return interval(self.n_right, self.n_accepted)
 
     @property
     def area(self) -> float:
@@ -84,15 +104,13 @@ class AccuracyRejectCurve:
         Samples of equal certainty count in any order, on average.
         """
         accepted = np.arange(1, self.n_samples + 1)
-        errors = np.interp(accepted, (self.n_samples - self.n_rejected)[::-1], self.n_errors[::-1])
-        return float((errors / accepted).mean())
+        return float((np.interp(accepted, self.n_accepted[::-1], self.n_errors[::-1]) / accepted).mean())
 
     @property
     def excess_aurc(self) -> float:
         """E-AURC: by how much `aurc` exceeds that of the best order, all errors last."""
         accepted = np.arange(1, self.n_samples + 1)
-        right = self.n_samples - self.n_errors[0]
-        return self.aurc - float((np.maximum(accepted - right, 0) / accepted).mean())
+        return self.aurc - float((np.maximum(accepted - self.n_right[0], 0) / accepted).mean())
 
     @property
     def augrc(self) -> float:
@@ -102,6 +120,15 @@ class AccuracyRejectCurve:
         """
         return float(np.trapezoid(self.n_errors, self.n_rejected) / self.n_samples**2)
 
+    @property
+    def ranking(self) -> float:
+        """Share of pairs of a right and a wrong sample in which the right one is more certain, ties half.
+
+        0.5 is chance: then the certainty cannot tell errors. It is 1 if there is no such pair.
+        """
+        pairs = self.n_right[0] * self.n_errors[0]
+        return float(-np.trapezoid(self.n_right, self.n_errors) / pairs) if pairs else 1.0
+
     def score_intervals(self, confidence: float = 0.95, draws: int = 1000, seed: int = 0) -> Any:
         """Return a table of the scores with bootstrap intervals: rows scores, columns value, low, high."""
         import pandas as pd
@@ -109,14 +136,14 @@ class AccuracyRejectCurve:
         confidence = check_number(confidence, "confidence", low=0, high=0.9999, low_open=True)
         draws = int(check_number(draws, "draws", low=1, integer=True))
         seed = int(check_number(seed, "seed", low=0, integer=True))
+        if self.thresholds.ndim > 1:
+            raise ValueError("score_intervals must be asked of a curve of one threshold; found local ones")
         wrong, n = -np.diff(self.n_errors), self.n_samples
         shares = np.concatenate([np.diff(self.n_rejected) - wrong, wrong]) / n
         values = [[getattr(self, score) for score in SCORES]]
         for counts in np.random.default_rng(seed).multinomial(n, shares, size=draws):
             right, errors = counts.reshape(2, -1)
-            rejected = np.append(0, np.cumsum(right + errors))
-            left = errors.sum() - np.append(0, np.cumsum(errors))
-            drawn = AccuracyRejectCurve(self.thresholds, rejected, left, n)
+            drawn = _curve(self.thresholds, right + errors, errors)
             values.append([getattr(drawn, score) for score in SCORES])
         low, high = np.quantile(values[1:], [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
         columns = {"value": values[0], "low": low, "high": high}
@@ -128,56 +155,29 @@ class AccuracyRejectCurve:
 
         return curve_chart(self, kind)
 
-    @property
-    def accuracy_bounds(self) -> NDArray[np.float64]:
-        """Accuracies that are exceeded with 95 % confidence, of shape (k + 1,): few samples support few."""
-        n_accepted = self.n_samples - self.n_rejected
-        return least_share(n_accepted - self.n_errors, n_accepted, CONFIDENCE)
-
-    @property
-    def accuracy_interval(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of exact 95 % intervals of each accuracy on its own, of shape (k + 1,)."""
-        n_accepted = self.n_samples - self.n_rejected
-        return interval(n_accepted - self.n_errors, n_accepted)
-
-    @property
-    def ranking(self) -> float:
-        """Share of pairs of a right and a wrong sample in which the right one is more certain, ties half.
-
-        0.5 is chance: then the certainty cannot tell errors. It is 1 if there is no such pair.
-        """
-        right = self.n_samples - self.n_rejected - self.n_errors
-        pairs = right[0] * self.n_errors[0]
-        steps = -np.diff(self.n_errors)
-        return float((steps * (right[1:] + right[:-1])).sum() / (2 * pairs)) if pairs else 1.0
-
     def knee(self, sensitivity: float = 1.0) -> OperatingPoint:
         """Return the point where rejecting more begins to pay less, by Kneedle on the concave majorant.
 
         Kneedle asks for a smooth curve, and an exact one has a jag per sample, each of which would pass
-        for a knee: the smallest concave function above the curve takes its place. Its knee is a vertex,
-        so it lies on the curve. Where there is none (the accuracy is constant, or the majorant a straight
-        line) the point that rejects nothing is returned, with `found` False.
+        for a knee: the smallest concave function above the curve takes its place. Its knee is the point of
+        the curve that is highest above the diagonal, (accuracy - a) / (1 - a) - reject rate with the accuracy
+        a without rejects. Where there is none (the accuracy is constant, or the majorant a straight line)
+        the point that rejects nothing is returned, with `found` False.
 
         Parameters
         ----------
         sensitivity : float above 0
-            Kneedle's S: how many mean steps in the reject rate the normalised curve has to sink back
-            toward the diagonal after its highest point.
+            Kneedle's S: by how many mean steps in the reject rate the highest point has to exceed the end of
+            the curve, which is on the diagonal.
         """
-        from kneed import KneeLocator  # it loads pyplot, which would double the time `import lvqrej` takes
-
         sensitivity = check_number(sensitivity, "sensitivity", low=0, low_open=True)
         rates, accuracies = self.reject_rates, self.accuracies
-        vertices = _upper_hull(self.n_rejected, accuracies)
-        if accuracies[0] == 1:  # the majorant rises to 1, so here it is constant and has no scale
+        if accuracies[0] == 1:  # then there is no scale
             return self._point(0, found=False)
-        majorant = np.interp(rates, rates[vertices], accuracies[vertices])
-        rate = KneeLocator(rates, majorant, S=sensitivity, curve="concave", direction="increasing").knee
-        if rate is None:
+        heights = (accuracies - accuracies[0]) / (1 - accuracies[0]) - rates
+        if not heights.max() > sensitivity / (len(rates) - 1):
             return self._point(0, found=False)
-        # On an edge parallel to the diagonal rounding may pick a point inside: take the edge's first vertex.
-        return self._point(int(vertices[np.searchsorted(rates[vertices], rate, side="right") - 1]))
+        return self._point(int(np.argmax(heights >= heights.max() - 1e-12)))  # on a tie the fewest rejects
 
     def at_reject_rate(self, rate: float) -> OperatingPoint:
         """Return the point that rejects the most samples with a reject rate of at most `rate`."""
@@ -193,14 +193,12 @@ class AccuracyRejectCurve:
         """
         least, bounds = check_number(accuracy, "accuracy", low=0, high=1), self.accuracy_bounds
         enough = bounds >= least
-        if enough.any():
-            return self._point(int(np.argmax(enough)))
-        point = self._point(int(np.argmax(bounds)), found=False)
-        return point._replace(
+        point = self._point(int(np.argmax(enough if enough.any() else bounds)), found=bool(enough.any()))
+        return point if point.found else point._replace(
             shortfall=f"no threshold has an accuracy of {least:g} with {CONFIDENCE:.0%} confidence on "
             f"{self.n_samples} held-out samples: taken is the one with the largest that is supported, "
             f"{point.accuracy_bound:.3g}, which rejects {point.reject_rate:.0%}"
-        )
+        )  # fmt: skip
 
     def at_conformal(self, share: float) -> OperatingPoint:
         """Return the point that rejects the fewest samples with (accepted errors + 1) / (n + 1) <= share.
@@ -214,10 +212,8 @@ class AccuracyRejectCurve:
         enough = self.n_errors + 1 <= share * (self.n_samples + 1)
         if enough.any():
             return self._point(int(np.argmax(enough)))
-        text = (
-            f"{self.n_samples} held-out samples are too few for a share of {share:g}: everything is rejected"
-        )
-        return self._point(-1, found=False)._replace(shortfall=text)
+        few = f"{self.n_samples} held-out samples are too few for a share of {share:g}"
+        return self._point(-1, found=False)._replace(shortfall=f"{few}: everything is rejected")
 
     def at_costs(self, error: float, reject: float) -> OperatingPoint:
         """Return the point of the lowest total cost (Chow), the one with fewest rejects on a tie.
@@ -330,13 +326,18 @@ def accuracy_reject_curve(certainty: ArrayLike, correct: ArrayLike) -> AccuracyR
     right = check_correct(correct, len(r))
     values, value_index, counts = np.unique(r, return_inverse=True, return_counts=True)
     errors = np.bincount(value_index, weights=~right, minlength=len(values)).astype(np.int64)
-    n_rejected = np.concatenate(([0], np.cumsum(counts)))
-    n_errors = errors.sum() - np.concatenate(([0], np.cumsum(errors)))
     lowest, highest = min(0.0, values[0]), np.nextafter(values[-1], np.inf)
     thresholds = np.concatenate(([lowest], _between(values[:-1], values[1:]), [highest]))
+    return _curve(thresholds, counts, errors)
+
+
+def _curve(thresholds: Any, counts: NDArray[np.int64], errors: NDArray[np.int64]) -> AccuracyRejectCurve:
+    """Return the curve that rejects so many samples, and errors among them, from threshold to threshold."""
+    n_rejected = np.append(0, np.cumsum(counts))
+    n_errors = errors.sum() - np.append(0, np.cumsum(errors))
     for array in (thresholds, n_rejected, n_errors):
         array.flags.writeable = False
-    return AccuracyRejectCurve(thresholds, n_rejected, n_errors, len(r))
+    return AccuracyRejectCurve(thresholds, n_rejected, n_errors, int(n_rejected[-1]))
 
 
 def local_curve(certainty: ArrayLike, correct: ArrayLike, nearest: ArrayLike, m: int) -> AccuracyRejectCurve:
@@ -373,28 +374,27 @@ def local_curve(certainty: ArrayLike, correct: ArrayLike, nearest: ArrayLike, m:
     # One error less counts more than any order; the sum of ranks decides between equal choices.
     worth = np.where(right, 0, n * (n + 1)) - 1 - np.searchsorted(np.unique(r), r)
     best, picks = np.array([0]), []
-    for j in range(m):
+    for j in np.unique(owner).astype(int):
         mine = owner == j
-        order = np.flatnonzero(mine)[np.argsort(r[mine], kind="stable")]
-        own = accuracy_reject_curve(r[mine], right[mine]) if mine.any() else None
-        counts = np.zeros(1, dtype=np.int64) if own is None else own.n_rejected
-        gains = np.append(0, np.cumsum(worth[order]))[counts]
-        new, pick = np.full(len(best) + counts[-1], _NEVER), np.zeros(len(best) + counts[-1], dtype=np.int64)
-        for choice, (count, gain) in enumerate(zip(counts, gains, strict=True)):
+        own = accuracy_reject_curve(r[mine], right[mine])
+        gains = np.append(0, np.cumsum(worth[mine][np.argsort(r[mine], kind="stable")]))[own.n_rejected]
+        new = np.full(len(best) + own.n_samples, _NEVER)
+        pick = np.zeros(len(new), dtype=np.int64)
+        for choice, (count, gain) in enumerate(zip(own.n_rejected, gains, strict=True)):
             part = slice(count, count + len(best))
             better = (best > _NEVER) & (best + gain > new[part])
             new[part][better], pick[part][better] = (best + gain)[better], choice
         best = new
-        picks.append((own, counts, pick))
+        picks.append((j, own, pick))
     n_rejected = np.flatnonzero(best > _NEVER)
-    thresholds, left = np.empty((len(n_rejected), m)), n_rejected.copy()
     usual = everywhere.thresholds[np.searchsorted(everywhere.n_rejected, n_rejected)]
-    n_errors = np.zeros(len(left), dtype=np.int64)
-    for j in reversed(range(m)):
-        own, counts, pick = picks[j]
-        thresholds[:, j] = usual if own is None else own.thresholds[pick[left]]
-        n_errors += 0 if own is None else own.n_errors[pick[left]]
-        left -= counts[pick[left]]
+    thresholds = np.repeat(usual[:, None], m, axis=1)
+    left, n_errors = n_rejected.copy(), np.zeros(len(n_rejected), dtype=np.int64)
+    for j, own, pick in reversed(picks):
+        choices = pick[left]
+        thresholds[:, j] = own.thresholds[choices]
+        n_errors += own.n_errors[choices]
+        left -= own.n_rejected[choices]
     # With ties more rejects may leave more errors: such a choice is of no use.
     useful = n_errors <= np.minimum.accumulate(n_errors)
     return AccuracyRejectCurve(thresholds[useful], n_rejected[useful], n_errors[useful], n)
@@ -423,20 +423,6 @@ def _between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.
     """Return t with low < t <= high, midway up to rounding: halves first, as a sum may overflow."""
     middle = low / 2 + high / 2
     return np.where((low < middle) & (middle <= high), middle, high)
-
-
-def _upper_hull(x: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the indices of the vertices of the smallest concave function above (x, y), x increasing."""
-    points = list(zip(x.tolist(), y.tolist(), strict=True))  # Python's own numbers are faster one by one
-    hull: list[int] = []
-    for k, (x_k, y_k) in enumerate(points):
-        while len(hull) > 1:
-            (x_a, y_a), (x_b, y_b) = points[hull[-2]], points[hull[-1]]
-            if (y_b - y_a) * (x_k - x_a) > (y_k - y_a) * (x_b - x_a):
-                break
-            hull.pop()  # b lies on or below the chord from a to k
-        hull.append(k)
-    return np.array(hull, dtype=np.intp)
 
 
 def check_correct(correct: Any, n: int) -> NDArray[np.bool_]:

@@ -340,7 +340,7 @@ def given_prototypes(given: Any, d: int, classes: NDArray[Any]) -> tuple[Floats,
     return check_samples(rows[:, :-1], name="initial_prototypes"), matches.argmax(axis=1)
 
 
-def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> Floats:
+def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates, regularization: float) -> Floats:
     """Return L, of shape (k, d), to start from, in the coordinates of `space`.
 
     It is `given`, or the identity in units of the features' standard deviations, or if k < d the first k
@@ -362,6 +362,10 @@ def initial_matrix(given: Any, k: int | None, P: Floats, space: Coordinates) -> 
         L = space.inverse.T / space.std[:, None]
     else:
         L = np.linalg.svd(space.to(P))[2][:k]
+    if regularization > 0 and (rank := np.linalg.matrix_rank(L)) < k:
+        raise ValueError(
+            f"initial_matrix must have full rank unless regularization is 0; found rank {rank} of {k}"
+        )
     return L * np.sqrt(k) / np.linalg.norm(L)
 
 

@@ -215,6 +215,21 @@ def validated(estimator: Any, X: Any, **training: Any) -> Any:
     return data
 
 
+def validated_table(estimator: Any, X: Any, **training: Any) -> Any:
+    """Do what `validated` does for a table: its names are checked, its cells are not."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+    validate_data(estimator, X, skip_check_array=True, reset="y" in training)
+    if "y" not in training:
+        return X
+    check_kinds(training["y"])
+    y = column_or_1d(training["y"], warn=True)
+    check_consistent_length(X, y)
+    check_classification_targets(y)
+    return X, y
+
+
 def feature_names_of(X: Any) -> list[str] | None:
     """Return the names of a data frame's columns, or of a series' entries, if all are strings, else None."""
     columns = getattr(X, "columns", getattr(X, "index", None) if hasattr(X, "iloc") else None)
@@ -229,7 +244,7 @@ def as_sample(X: Any, names: list[str] | None) -> Any:
         return X
     if names is None or set(X) != set(names):
         raise ValueError(f"X must have the features {names}; found {list(X)}")
-    return np.array([X[name] for name in names])
+    return np.array([X[name] for name in names], dtype=object)
 
 
 def check_names(X: Any, names: list[str] | None) -> None:

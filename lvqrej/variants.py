@@ -105,7 +105,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 
 def _counted(query: Query, answers: Answers) -> list[str]:
     """Say of how many features each answer is."""
-    numbers = (answers.counterfactuals != query.samples).sum(axis=1)
+    numbers = query.required.columns.gathered(answers.counterfactuals != query.samples).sum(axis=1)
     return [f" of {n} feature{'s' if n > 1 else ''}" for n in numbers]
 
 
@@ -192,7 +192,8 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
         fresh = [kept for kept in nodes if kept not in known]
         known.update(fresh)
         if fresh:
-            may_change = np.array([~np.isin(np.arange(len(reject.x)), list(kept)) for kept in fresh])
+            features = np.arange(len(reject.query.required.names))
+            may_change = np.array([~np.isin(features, list(kept)) for kept in fresh])
             answers = reject.answers(*reject.only(may_change))
             unknown = min(unknown, answers.lower_bounds[~answers.found].min(initial=np.inf))
             for i in np.flatnonzero(answers.found):
@@ -215,7 +216,7 @@ def _best_first(reject: Reject, wanted: int, apart: int) -> list[Answers]:
 
 
 def _changed(reject: Reject, answer: Answers) -> frozenset[int]:
-    return frozenset(np.flatnonzero(answer.counterfactuals[0] != reject.x).tolist())
+    return frozenset(np.flatnonzero(reject.changed(answer)[0]).tolist())
 
 
 def robust(
@@ -270,7 +271,7 @@ def robust(
     4.0
     """
     query = Query.of(option, theta, X, **options)
-    execution = Execution.of(error, least, integers, query.required.names)
+    execution = Execution.of(error, least, integers, query.required.columns)
     whole = (query.required.steps == 1) & (query.samples % 1 == 0).all(axis=0)  # of a grid only that
     execution = execution._replace(integers=execution.integers | whole)
     query = query._replace(required=replace(query.required, steps=np.zeros(len(whole))))
@@ -339,11 +340,16 @@ def plausible(
 def _recorded(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
     """Put the values of the features that answers change on the grid; what is proven stays as it is."""
     if query.required.steps.any() and len(query.samples):
-        proven = answers.lower_bounds.copy()
+        proven, numbers = answers.lower_bounds.copy(), query.required.columns.numbers
         X = np.repeat(query.samples, len(proven) // len(query.samples), axis=0)
-        changed = answers.counterfactuals != X
-        low, high = (np.where(changed, end, X) for end in query.required.box(X))
-        put_on_grid(query._replace(samples=X), accepted, answers, (low, high), LADDER[-1])
+        changed = numbers & (answers.counterfactuals != X)
+        # Levels stay those of the answer, at their price.
+        start = np.where(numbers | ~answers.found[:, None], X, answers.counterfactuals)
+        price = query.required.costs(X, start).sum(axis=1)
+        low, high = (np.where(changed, end, start) for end in query.required.box(X))
+        answers.distances[:] -= price
+        put_on_grid(query._replace(samples=start), accepted, answers, (low, high), LADDER[-1])
+        answers.distances[:] += price
         answers.lower_bounds[:] = proven
     return answers
 

@@ -45,9 +45,10 @@ FORMAT = 1
 
 def shown_counterfactual(why: Any) -> Floats:
     """Return the counterfactual as it is shown, of shape (d,): rounded, and accepted as the same class."""
+    numbers = why.columns.numbers
     for digits in range(FEWEST, ALL):
         point = why.counterfactual.copy()
-        for k in why.changed:
+        for k in np.flatnonzero(numbers & (point != why.sample)):
             change = point[k] - why.sample[k]
             decimals = digits - 1 - floor(log10(abs(change)))
             point[k] = rounded(point[k], decimals, ROUND_CEILING if change > 0 else ROUND_FLOOR)
@@ -76,13 +77,26 @@ def before_and_after(why: Any) -> list[Shown]:
 
     A value of the sample with more than six digits is rounded to the nearest at a thousandth of its change.
     """
-    shown, costs = shown_counterfactual(why), why.costs
-    texts = [(k, _before(why.sample[k], shown[k]), number(shown[k])) for k in why.changed]
+    columns, costs, texts = why.columns, why.costs, []
+    shown = columns.values(shown_counterfactual(why))
+    for k in why.changed:
+        same = [level_text(level) for level in columns.columns[k].same(why.after[k])]
+        text = number(shown[k]) if columns.columns[k].levels is None else level_text(why.after[k])
+        text += f" (or {' or '.join(same[:2])}{', ...' if same[2:] else ''})" if same else ""
+        texts.append((k, _before(why.before[k], shown[k]), text))
     return sorted(texts, key=lambda text: -costs[text[0]])
 
 
-def _before(start: float, end: float) -> str:
-    if len(Decimal(repr(float(start))).as_tuple().digits) <= 6:
+def level_text(level: Any) -> str:
+    """Return a level, or any value, as sentences have it."""
+    return "missing" if level is None else str(level)
+
+
+def _before(value: Any, end: Any) -> str:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        return level_text(value)
+    start = float(value)
+    if start == end or len(Decimal(repr(float(start))).as_tuple().digits) <= 6:
         return number(start)
     return number(rounded(start, FEWEST - floor(log10(abs(end - start)))))
 
@@ -144,7 +158,15 @@ def _sentence(why: Any, shown: list[Shown]) -> str:
         verdict = f"rejected: {certainty} below {theta}{_asked(why)}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
-    return f"{verdict}; {what_if(why, shown)}; {proof(why)}"
+    return f"{verdict}; {_taken(why)}{what_if(why, shown)}; {proof(why)}"
+
+
+def _taken(why: Any) -> str:
+    """Say what missing values are taken as."""
+    gaps = [k for k in why.batch.missing(why.row) if why.before[k] is not None]
+    names = listed([why.feature_names[k] for k in gaps])
+    values = listed([_before(why.before[k], why.before[k]) for k in gaps])
+    return f"{names} {'were' if len(gaps) > 1 else 'was'} missing, taken as {values}; " if gaps else ""
 
 
 def _asked(why: Any) -> str:
@@ -274,8 +296,8 @@ def record(why: Any) -> dict[str, Any]:
     changes = [
         {
             "feature": why.feature_names[k],
-            "before": float(why.sample[k]),
-            "after": float(why.counterfactual[k]),
+            "before": _plain(why.before[k]),
+            "after": _plain(why.after[k]),
             "shown": after,
             "cost": float(costs[k]),
         }
@@ -295,8 +317,9 @@ def record(why: Any) -> dict[str, Any]:
         "path": why.path,
         "active": list(why.active),
         "features": list(why.feature_names),
-        "sample": why.sample.tolist(),
-        "counterfactual": why.counterfactual.tolist(),
+        "sample": [_plain(value) for value in why.before],
+        "missing": [why.feature_names[k] for k in why.batch.missing(why.row)],
+        "counterfactual": [_plain(value) for value in why.after],
         "changes": changes,
         "cause": None if why.cause is None else {k: _plain(v) for k, v in asdict(why.cause).items()},
     }

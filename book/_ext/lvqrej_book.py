@@ -263,7 +263,7 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
 
 
 def publish_figures(app: Sphinx, error: Exception | None) -> None:
-    """Copy the exports of the figures and tables that pages show beside the site, with an index."""
+    """Copy what figures and tables that pages show export, with an index, and attached pages, to the site."""
     if error is not None or app.builder.name != "html":
         return
     shown = {
@@ -271,9 +271,12 @@ def publish_figures(app: Sphinx, error: Exception | None) -> None:
         for page, kinds in app.env.toc_fignumbers.items()
         for label in [*kinds.get("figure", ()), *kinds.get("table", ())]
     }
-    target = Path(app.outdir) / "figures"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir()
+    target, attached = Path(app.outdir) / "figures", Path(app.outdir) / "_static" / "attached"
+    for folder in (target, attached):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    for page in Path(os.environ["LVQREJ_EXPORT"]).glob("*.html"):
+        shutil.copyfile(page, attached / page.name)
     records = []
     for record_file in sorted(Path(os.environ["LVQREJ_EXPORT"]).glob("*.json")):
         record = json.loads(record_file.read_text(encoding="utf-8"))

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 #: The scenes of chapters, by the names that `RejectOptionClassifier` gives to the options; and training.
@@ -115,21 +114,21 @@ class Explorer(SphinxDirective):
         return nodes.container("", nodes.paragraph(text=words), answers, classes=["explorer-static"])
 
 
-def write_data(app: Sphinx, env: BuildEnvironment) -> None:
+def write_data(app: Sphinx) -> None:
     """Write the data beside the scripts that the loader fetches."""
-    if app.builder.name == "html":
-        from companion import explorer
+    from companion import explorer
 
-        target = Path(app.outdir) / "_static" / DATA
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(explorer.explorer_script(explorer_data()), encoding="utf-8")
+    target = Path(app.outdir) / "_static" / DATA
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(explorer.explorer_script(explorer_data()), encoding="utf-8")
 
 
 def add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Load the loader and the styles on pages that have an explorer only."""
+    """Load the loader and the styles on pages that have an explorer only, and write what they need."""
     if app.builder.name == "html" and 'class="explorer"' in context.get("body", ""):
+        write_data(app)
         app.add_js_file(LOADER, loading_method="defer")
         app.add_css_file(STYLE)
 
@@ -137,7 +136,6 @@ def add_files(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     app.add_directive("explorer", Explorer)
-    app.connect("env-updated", write_data)
     # Before the handler that rewrites the list of scripts.
     app.connect("html-page-context", add_files, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

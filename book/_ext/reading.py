@@ -175,11 +175,12 @@ def _words(text: str) -> int:
 def chapters() -> dict[str, str]:
     """Return the notebooks in their order, each with the caption of its part."""
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    parts = [{"caption": "Start", "chapters": [{"file": contents["root"]}]}, *contents["parts"]]
+    front = {"caption": "Start", "chapters": [{"file": contents["root"]}]}
+    parts = [front, *contents.get("parts", [contents])]
     return {
-        chapter["file"]: part["caption"]
+        chapter["file"]: part.get("caption", "")
         for part in parts
-        for chapter in part["chapters"]
+        for chapter in part.get("chapters", ())
         if chapter["file"].startswith("notebooks/")
     }
 

@@ -61,14 +61,11 @@ class Program(NamedTuple):
 
     def bound(self, e: list[Floats], lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and any images e give."""
-        squares, q_size, tau_size = self.squares(e), self.q_size.copy(), self.g_size.copy()
-        for j in np.flatnonzero(self.s):
-            size = self.s[j] * np.linalg.norm(e[j])
-            q_size[j] += 2 * size * np.linalg.norm(self.M[j], axis=0)
-            tau_size[j] += squares[j] + 2 * np.linalg.norm(self.A[j]) * np.linalg.norm(e[j])
+        squares, lengths = self.squares(e), np.array([np.linalg.norm(M, axis=0) for M in self.M])
+        q_size = self.q_size + 2 * np.sqrt(self.s * squares)[:, None] * lengths
         unit = (len(self.lo) + max([len(M) for M in self.M], default=0) + 16) * EPS
         row = (lam @ self.gradients(e))[None], np.array([lam @ (self.g - squares)])
-        sizes = (lam @ q_size)[None], np.array([lam @ tau_size])
+        sizes = (lam @ q_size)[None], np.array([lam @ (self.g_size + squares)])
         return float(certified(*row, *sizes, self.lo[None], self.hi[None], unit)[0])
 
 
@@ -96,88 +93,86 @@ def solve(program: Program) -> tuple[int, Floats, Floats, list[Floats]]:
     """Return status, changes, and multipliers and images for the certificate.
 
     The variables are steps up and down, in a unit of length, and for each metric the image e = M beta and
-    t >= |e|^2, in units of the longest way that one of its balls asks for.
+    t >= |e|^2, in units of the longest way that one of the constraints asks for.
     """
     import clarabel
 
-    d, lo, hi = len(program.lo), program.lo, program.hi
-    up, down = np.flatnonzero(hi > 0), np.flatnonzero(lo < 0)
-    steps, g = len(up) + len(down), program.g + program.margin
+    d, lo, hi, g = len(program.lo), program.lo, program.hi, program.g + program.margin
+    direction = np.hstack([np.eye(d)[:, hi > 0], -np.eye(d)[:, lo < 0]])
+    steps, images = direction.shape[1], [np.zeros(len(M)) for M in program.M]
     if steps == 0:  # nothing may move: any violated constraint alone is the proof
-        return INFEASIBLE, np.zeros(d), (g > 0).astype(float), [np.zeros(len(M)) for M in program.M]
-    direction = np.zeros((d, steps))
-    direction[up, np.arange(len(up))], direction[down, len(up) + np.arange(len(down))] = 1.0, -1.0
+        return INFEASIBLE, np.zeros(d), (g > 0).astype(float), images
+    curved, norm = program.s > 0, np.array([np.linalg.norm(A) for A in program.A])
     slopes = program.q @ direction
-    # What the most demanding constraint asks for to first order.
+    # What each constraint asks for to first order; a ball exactly, as a way |M beta|.
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = np.where(g > 0, g / slopes.max(axis=1), 0.0)
-    unit = float(lengths[np.isfinite(lengths)].max(initial=0.0)) or 1.0
-    metrics = list({id(M): M for M, s in zip(program.M, program.s, strict=True) if s > 0}.values())
-    mine = [[j for j, own in enumerate(program.M) if own is M and program.s[j] > 0] for M in metrics]
-    scales = [
-        _way(program, g, M @ direction, own, slopes, lengths) or unit * float(np.abs(M).max()) or 1.0
-        for M, own in zip(metrics, mine, strict=True)
-    ]
-    n, column, flat = steps + sum(len(M) + 1 for M in metrics), steps, program.s == 0
-    table, images = np.zeros((len(g), n)), [np.empty((0, n))]
+        ways = np.where(g > 0, g / (norm + np.sqrt(np.maximum(norm**2 - program.s * g, 0.0))), 0.0)
+    lengths[~np.isfinite(lengths)] = 0.0
+    unit = lengths.max(initial=0.0) or 1.0
+    metrics = list({id(M): M for M, ball in zip(program.M, curved, strict=True) if ball}.values())
+    mine = [np.flatnonzero(curved & [own is M for own in program.M]) for M in metrics]
+    n, column = steps + sum(len(M) + 1 for M in metrics), steps
+    table, blocks = np.zeros((len(g), n)), [np.empty((0, n))]
     squares: list[Floats] = []
-    table[flat, :steps] = -slopes[flat] * unit
-    for M, scale, own in zip(metrics, scales, mine, strict=True):
-        image, square, eye = np.zeros((len(M), n)), np.zeros((len(M) + 2, n)), np.eye(len(M))
-        t = column + len(M)
-        image[:, :steps], image[:, column:t] = M @ direction * (unit / scale), -eye
-        square[:2, t], square[2:, column:t] = -1.0, -2 * eye  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
+    heads: list[Floats] = []
+    scales: list[float] = []
+    table[~curved, :steps] = -slopes[~curved] * unit
+    for M, own in zip(metrics, mine, strict=True):
+        moved, k, t = M @ direction, len(M), column + len(M)
+        asked = lengths * np.linalg.norm(moved[:, slopes.argmax(axis=1)], axis=0)
+        asked[own] = ways[own]
+        scale = asked.max() or unit * np.abs(M).max() or 1.0
+        image, square = np.zeros((k, n)), np.zeros((k + 2, n))
+        image[:, :steps], image[:, column:t] = moved * (unit / scale), -np.eye(k)
+        square[:2, t], square[2:, column:t] = -1.0, -2 * np.eye(k)  # |e|^2 <= t as |(2 e, t - 1)| <= t + 1
         table[own, column:t] = [-2 * scale * program.A[j] for j in own]
         table[own, t] = program.s[own] * scale**2
-        images, squares, column = [*images, image], [*squares, square], t + 1
+        blocks, squares, scales = [*blocks, image], [*squares, square], [*scales, scale]
+        heads, column = [*heads, np.append([1.0, -1.0], np.zeros(k))], t + 1
     norms = np.maximum(np.abs(table).max(axis=1), np.abs(g))
     norms[norms == 0] = 1.0
     table, values = table / norms[:, None], -g / norms
     a, b = _equalities(program)
-    single = np.setdiff1d(np.arange(len(g)), [a, b])
-    rooms = np.concatenate([hi[up], -lo[down]])
-    limited = np.flatnonzero(np.isfinite(rooms))
-    heads = [np.concatenate([[1.0, -1.0], np.zeros(len(M))]) for M in metrics]
-    count, each = sum(map(len, images)), np.eye(steps, n)
-    equal = count + len(a)
-    first = equal + len(single)
+    single, rooms = np.setdiff1d(np.arange(len(g)), [a, b]), np.append(hi[hi > 0], -lo[lo < 0]) / unit
+    limited, each, count = np.flatnonzero(np.isfinite(rooms)), np.eye(steps, n), sum(map(len, blocks))
+    equal, first = count + len(a), count + len(a) + len(single)
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
     settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-10
-    middle = np.concatenate([np.zeros(count), (values[a] - values[b]) / 2])
+    right = [np.zeros(count), (values[a] - values[b]) / 2, values[single], np.zeros(steps), rooms[limited]]
     solution = clarabel.DefaultSolver(
         sparse.csc_matrix((n, n)),
-        np.concatenate([np.ones(steps), np.zeros(n - steps)]),
-        sparse.csc_matrix(np.vstack([*images, table[a], table[single], -each, each[limited], *squares])),
-        np.concatenate([middle, values[single], np.zeros(steps), rooms[limited] / unit, *heads]),
+        np.append(np.ones(steps), np.zeros(n - steps)),
+        sparse.csc_matrix(np.vstack([*blocks, table[a], table[single], -each, each[limited], *squares])),
+        np.concatenate([*right, *heads]),
         [
             clarabel.ZeroConeT(equal),
             clarabel.NonnegativeConeT(len(single) + steps + len(limited)),
-            *(clarabel.SecondOrderConeT(len(M) + 2) for M in metrics),
+            *(clarabel.SecondOrderConeT(len(square)) for square in squares),
         ],
         settings,
     ).solve()
     x, z, lam = np.array(solution.x), np.array(solution.z), np.zeros(len(g))
     lam[a], lam[b], lam[single] = z[count:equal], -z[count:equal], z[equal:first]
-    lam = np.maximum(lam, 0.0) / norms
+    lam, row = np.maximum(lam, 0.0) / norms, first + steps + len(limited)
     # Where the constraints weighed by their multipliers are least; there the certificate is best.
-    e, row = [np.zeros(len(M)) for M in program.M], 0
-    for M, scale, own in zip(metrics, scales, mine, strict=True):
-        pull = sum(lam[j] * program.A[j] for j in own) + z[row : row + len(M)] / (2 * scale)
-        curvature, row = float(lam[own] @ program.s[own]), row + len(M)
-        for j in own:
-            e[j] = pull / curvature if curvature > 0 else e[j]
+    for square, scale, own in zip(squares, scales, mine, strict=True):
+        curvature = float(lam[own] @ program.s[own]) * scale
+        for j in own if curvature > 0 else ():
+            images[j] = -z[row + 2 : row + len(square)] / curvature
+        row += len(square)
     largest = lam.max(initial=0.0)
     lam = lam / largest if 0 < largest < np.inf else np.zeros(len(g))  # the certificate is free of its scale
     if "Infeasible" in str(solution.status):
-        return INFEASIBLE, np.zeros(d), lam, e
+        return INFEASIBLE, np.zeros(d), lam, images
     # A step that is smaller than the multiplier of "not below zero" is a zero that the solver never reaches.
     step, multiplier = x[:steps], z[first : first + steps]
     beta = direction @ np.where(step > multiplier, step, 0.0) * unit
     if not np.abs(beta).sum() < 1e12 * unit:  # no solution in sight, whatever the status says
-        return UNRESOLVED, np.zeros(d), lam, e
-    return SOLVED, np.clip(beta, lo, hi), lam * (largest * unit), e
+        return UNRESOLVED, np.zeros(d), lam, images
+    return SOLVED, np.clip(beta, lo, hi), lam * (largest * unit), images
 
 
 def _equalities(program: Program) -> NDArray[np.int64]:
@@ -187,17 +182,6 @@ def _equalities(program: Program) -> NDArray[np.int64]:
     close = np.abs(g[:, None] + g) <= 1e-6 * size
     pairs = np.nonzero(np.triu(close & (q[:, None] == -q).all(axis=2), 1))
     return flat[np.array(pairs)]
-
-
-def _way(program: Program, g: Floats, M: Floats, mine: list[int], slopes: Floats, lengths: Floats) -> float:
-    """Return the longest way |M beta| that one of the metric's balls or another constraint alone asks for."""
-    norms = [float(np.linalg.norm(program.A[j])) for j in mine]
-    ways = [
-        max(g[j], 0.0) / (norm + max(norm**2 - program.s[j] * g[j], 0.0) ** 0.5 or 1.0)
-        for j, norm in zip(mine, norms, strict=True)
-    ]
-    others = np.setdiff1d(np.flatnonzero(np.isfinite(lengths)), mine)
-    return max([*ways, *lengths[others] * np.linalg.norm(M[:, slopes[others].argmax(axis=1)], axis=0)])
 
 
 def _polished(program: Program, beta: Floats, lam: Floats) -> tuple[Floats, Floats] | None:

@@ -27,11 +27,10 @@ _DEPENDENT = 1e-11
 
 
 class Path(NamedTuple):
-    """Where the path ended: status (n,), change (n, d), and the direction of the last segment (n, d)."""
+    """Where the path ended: status (n,) and change (n, d)."""
 
     status: Ints
     beta: Floats
-    direction: Floats
 
 
 def homotopy(
@@ -62,7 +61,7 @@ def homotopy(
     array([[2.2929, 0.2929]])
     """
     n, d = c.shape
-    result = Path(np.full(n, UNRESOLVED), np.zeros((n, d)), np.zeros((n, d)))
+    result = Path(np.full(n, UNRESOLVED), np.zeros((n, d)))
     problems = _Problems(gram, metric, c, s, g, up, down, cutoff)
     for _ in range(4 * d + 20 if max_steps is None else max_steps):
         if problems.put(problems.step(), result):
@@ -73,8 +72,7 @@ def homotopy(
 class _Problems:
     """The problems that are still on their way; row i belongs to problem `index[i]`.
 
-    `sign` is that of the correlation of active features, 0 for others; `skipped` features depend on active
-    ones; `barred` is the sign with which a feature has just left: that it could join again is no event.
+    `sign` is that of the correlation of active features, 0 for others; `skipped` ones depend on active ones.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class _Problems:
         n, d = c.shape
         self.gram, self.metric, self.c, self.s, self.f = gram, metric, c.copy(), s, g.copy()
         self.up, self.down, self.cutoff, self.index = up, down, cutoff, np.arange(n)
-        self.beta, self.v, self.sign, self.barred = np.zeros((4, n, d))
+        self.beta, self.sign = np.zeros((2, n, d))
         self.skipped, self.length = np.zeros((n, d), dtype=bool), np.zeros(n)
         # The strongest correlation comes first; a problem without any is at the end of its path.
         strength = np.where(np.where(c > 0, up, down), np.abs(c), 0.0)
@@ -94,7 +92,7 @@ class _Problems:
 
     def put(self, status: Ints, result: Path) -> bool:
         """Store where the problems are, let those with a status of at least 0 go; whether all have ended."""
-        result.beta[self.index], result.direction[self.index] = self.beta, self.v
+        result.beta[self.index] = self.beta
         left = status < 0
         if not left.all():
             result.status[self.index[~left]] = status[~left]
@@ -113,8 +111,6 @@ class _Problems:
         v = self._solved(n, active, signs)
         h = (signs * v).sum(axis=1)
         a = np.einsum("npd,np->nd", self.gram[self.metric[:, None], active], v)
-        self.v = np.zeros_like(self.beta)
-        self.v[n[:, None], active] = v
         join, feature, joined_sign = self._next_join(n, a)
         with np.errstate(divide="ignore", invalid="ignore"):
             # An active feature may return to 0 first.
@@ -128,7 +124,7 @@ class _Problems:
         arrives = (discriminant >= 0) & (root <= np.minimum(t, end))
         ends = ~arrives & (t >= end)
         t = np.where(arrives, root, np.minimum(t, end))
-        self.beta += t[:, None] * self.v
+        self.beta[n[:, None], active] += t[:, None] * v
         self.length += t * h
         status[self.length > self.cutoff] = CUT_OFF
         status[arrives], status[ends] = SOLVED, INFEASIBLE
@@ -137,11 +133,9 @@ class _Problems:
             self.f += t * h * (self.s * t - 2 * self.mu)
             self.mu -= self.s * t
             self.c -= (self.s * t)[:, None] * a
-            self.barred = np.zeros_like(self.sign)
             # One leaves, and what was skipped may join again ...
             out = n[go & leaves]
             left = active[out, leaver[out]]
-            self.barred[out, left] = self.sign[out, left]
             self.beta[out, left] = self.sign[out, left] = 0.0
             self.skipped[out] = False
             # ... or one joins, unless it depends on the active ones.
@@ -169,10 +163,9 @@ class _Problems:
         """Return when a feature reaches the correlation mu, which, and with what sign."""
         mu, s, c = self.mu[:, None], self.s[:, None], self.c
         out = (self.sign == 0) & ~self.skipped
-        rises, falls = out & self.up & (self.barred <= 0), out & self.down & (self.barred >= 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rise = np.where(rises & (a < 1), np.maximum(mu - c, 0.0) / (s * (1 - a)), np.inf)
-            fall = np.where(falls & (a > -1), np.maximum(mu + c, 0.0) / (s * (1 + a)), np.inf)
+            rise = np.where(out & self.up & (a < 1), np.maximum(mu - c, 0.0) / (s * (1 - a)), np.inf)
+            fall = np.where(out & self.down & (a > -1), np.maximum(mu + c, 0.0) / (s * (1 + a)), np.inf)
         first = np.minimum(rise, fall)
         k = first.argmin(axis=1)
         return first[n, k], k, np.where(rise[n, k] <= fall[n, k], 1.0, -1.0)

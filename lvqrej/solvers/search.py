@@ -66,16 +66,20 @@ class Nearest(NamedTuple):
 class Constraints:
     """Constraints as arrays and which of them make up each cell; see `lvqrej.cells.Cells`."""
 
-    metrics: Floats
-    points: Floats
-    point_metric: Ints
-    near: Ints
+    metrics: Floats  # (M, k, d)
+    points: Floats  # (S, d)
+    point_metric: Ints  # (S,)
+    near: Ints  # (c,) places among the points
     far: Ints
-    alpha: Floats
+    alpha: Floats  # (c,)
     beta: Floats
     gamma: Floats
-    rows: Ints
-    plain: Floats | None = None
+    rows: Ints  # (cells, r) places among the constraints, padded with -1
+    linear: Floats = None  # type: ignore[assignment]  # (c, d)
+
+    def __post_init__(self) -> None:
+        if self.linear is None:
+            object.__setattr__(self, "linear", np.zeros((len(self.near), self.metrics.shape[2])))
 
     @cached_property
     def flat(self) -> Mask:
@@ -83,32 +87,32 @@ class Constraints:
         return self.alpha == self.beta
 
     @cached_property
-    def normals(self) -> tuple[Floats, Floats]:
-        """Gradients of -f of the half-spaces and the sizes of their terms, both (c, d), 0 for balls."""
-        result = np.zeros((2, len(self.near), self.metrics.shape[2]))
-        plain, paired = self.near < 0, self.flat & (self.near >= 0)
-        if self.plain is not None:
-            result[:, plain] = self.plain[self.far[plain]], np.abs(self.plain[self.far[plain]])
-        near, far = self.ends
-        for m, L in enumerate(self.metrics):
-            (j,) = np.nonzero(paired & (self.point_metric[near] == m))
-            way = self.points[near[j]] - self.points[far[j]]
-            result[:, j] = 2 * way @ L.T @ L, 2 * np.abs(way) @ np.abs(L).T @ np.abs(L)
-        return result[0], result[1]
+    def plain(self) -> Mask:
+        """Which of them compare no distances, of shape (c,)."""
+        return self.alpha == 0
 
     @cached_property
-    def ends(self) -> tuple[Ints, Ints]:
-        """The points of the two distances of each constraint, 0 for plain half-spaces."""
-        return np.where(self.near < 0, 0, self.near), np.where(self.near < 0, 0, self.far)
+    def metric(self) -> Ints:
+        """The metric of each constraint, of shape (c,)."""
+        return self.point_metric[self.near]
+
+    @cached_property
+    def normals(self) -> tuple[Floats, Floats]:
+        """Gradients of -f of the half-spaces and the sizes of their terms, both (c, d), 0 for balls."""
+        normals, sizes = self.linear.copy(), np.abs(self.linear)
+        for m, L in enumerate(self.metrics):
+            (j,) = np.nonzero(self.flat & (self.metric == m))
+            way = 2 * self.alpha[j, None] * (self.points[self.near[j]] - self.points[self.far[j]])
+            normals[j] += way @ L.T @ L
+            sizes[j] += np.abs(way) @ np.abs(L).T @ np.abs(L)
+        return normals, sizes
 
     @cached_property
     def ball(self) -> Floats:
         """B^2 = |A|^2 - s g of each constraint, the same from everywhere: the radius is B / s."""
-        near, far = self.ends
-        squares = np.zeros(len(near))
+        way, squares = self.points[self.near] - self.points[self.far], np.zeros(len(self.near))
         for m, L in enumerate(self.metrics):
-            (j,) = np.nonzero(self.point_metric[near] == m)
-            squares[j] = np.square((self.points[near[j]] - self.points[far[j]]) @ L.T).sum(axis=1)
+            squares[self.metric == m] = np.square(way[self.metric == m] @ L.T).sum(axis=1)
         return self.alpha * self.beta * squares - (self.alpha - self.beta) * self.gamma
 
     def seen_from(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -117,7 +121,7 @@ class Constraints:
         The size of z (S, n) is at least |z| without cancellation: what its rounding is relative to. The last
         of the values g (c + 1, n) stands for the padding of rows: it always holds.
         """
-        (S, d), (n, c), (near, far) = self.points.shape, (len(X), len(self.near)), self.ends
+        (S, d), (n, c), (near, far) = self.points.shape, (len(X), len(self.near)), (self.near, self.far)
         z, reach = np.empty((S, n, self.metrics.shape[1])), np.empty((S, n))
         for m, L in enumerate(self.metrics):
             mine = self.of_metric(m)
@@ -130,48 +134,15 @@ class Constraints:
         alpha, beta, gamma = (part[:, None] for part in (self.alpha, self.beta, self.gamma))
         g[:c] = alpha * squares[near] - beta * squares[far] + gamma
         size[:c] = alpha * sizes[near] + beta * sizes[far] + np.abs(gamma)
-        plain = np.flatnonzero(self.near < 0)
+        (plain,) = np.nonzero(self.plain)
         if len(plain):
-            normals = self.normals[0][plain]
-            g[plain] = gamma[plain] - normals @ X.T
-            size[plain] = np.abs(gamma[plain]) + np.abs(normals) @ np.abs(X.T)
+            g[plain] -= self.linear[plain] @ X.T
+            size[plain] += np.abs(self.linear[plain]) @ np.abs(X.T)
         return z, reach, g, size
 
     def of_metric(self, m: int) -> Any:
         """Return the places of the points that are measured in this metric."""
         return slice(None) if len(self.metrics) == 1 else np.flatnonzero(self.point_metric == m)
-
-    def weighed(self, weights: Floats) -> Weighed:
-        """Return metrics and normals in units of the objective; those of the latest weights are kept."""
-        latest: Weighed | None = vars(self).get("_weighed")
-        if latest is None or not np.array_equal(latest.weights, weights):
-            latest = vars(self)["_weighed"] = Weighed.of(self, weights)
-        return latest
-
-
-class Weighed(NamedTuple):
-    """What all samples share, in units of the objective: beta = w delta."""
-
-    weights: Floats  # (d,)
-    M: Floats  # (M, k, d) metrics / w
-    gram: Floats  # (M, d, d)
-    length: Floats  # (M, d) column lengths |M_k|
-    Q: Floats  # (c, d) normals / w
-    Q_size: Floats  # (c, d)
-    metric: Ints  # (c,)
-    s: Floats  # (c,)
-    flat_cell: Mask  # (cells,)
-
-    @staticmethod
-    def of(cells: Constraints, weights: Floats) -> Weighed:
-        """Return what the cells are in units of the objective."""
-        M, (normals, sizes) = cells.metrics / weights, cells.normals
-        gram = np.einsum("mkd,mke->mde", M, M)
-        flat_cell = np.asarray((cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1))
-        return Weighed(
-            weights, M, gram, np.sqrt(np.einsum("mii->mi", gram)), normals / weights, sizes / weights,
-            cells.point_metric[cells.ends[0]], cells.alpha - cells.beta, flat_cell,
-        )  # fmt: skip
 
 
 def search(
@@ -183,23 +154,18 @@ def search(
     The `margin` is how far inside the constraints to aim, relative to the sizes of their terms, for all or by
     sample (n,); the bounds of the distance are those of the cells as they are.
     """
-    n, d = X.shape
-    result = Nearest.nothing(n, d)
-    count, r = cells.rows.shape
-    if count == 0 or n == 0:
-        return result
-    if len(cells.near) == 0:  # nothing is asked for
+    (n, d), (count, r), c = X.shape, cells.rows.shape, len(cells.near)
+    result, margins = Nearest.nothing(n, d), np.broadcast_to(margin, n)
+    if count and c == 0:  # nothing is asked for
         return result._replace(
             distances=np.zeros(n), bounds=np.zeros(n), cells=0 * result.cells, paths=0 * result.paths + START
         )
-    W, margins = cells.weighed(weights), np.broadcast_to(margin, n)
-    curved = int((~cells.flat).sum())
-    each = len(cells.points) * (2 * d + cells.metrics.shape[1]) + curved * d + 2 * count * max(r, 1)
+    each = len(cells.points) * (2 * d + cells.metrics.shape[1]) + c * d + 2 * count * max(r, 1)
     size = max(1, _NUMBERS // each)
-    for first in range(0, n, size):
+    for first in range(0, n if count else 0, size):
         part = slice(first, first + size)
-        rows: Any = (column[part] for column in result)
-        _search(View(cells, W, X[part], lower[part], upper[part], margins[part]), Nearest(*rows))
+        view = View(cells, weights, X[part], lower[part], upper[part], margins[part])
+        _search(view, Nearest._make(column[part] for column in result))
     return result
 
 
@@ -221,7 +187,7 @@ def _search(view: View, found: Nearest) -> None:
             rows, cell = rows[go], cell[go]
             if len(rows) == 0:
                 break
-            path = np.where(by_cone, CONE, np.where(view.W.flat_cell[cell], SIMPLEX, HOMOTOPY))
+            path = np.where(by_cone, CONE, view.paths[cell])
             answer = view.projected(rows, cell, path, best[rows])
             turn[rows, cell] = np.where(answer.closed, 2, 1 + by_cone)
             bounds[rows, cell] = np.maximum(bounds[rows, cell], answer.bound)
@@ -231,7 +197,7 @@ def _search(view: View, found: Nearest) -> None:
             at, length = rows[nearer], distance[nearer]
             best[at], found.cells[at] = length, cell[nearer]
             found.paths[at] = np.where(length > 0, path[nearer], START)
-            found.changes[at] = answer.beta[nearer] / view.W.weights
+            found.changes[at] = answer.beta[nearer] / view.weights
             rows, width = rows if width == 1 else np.unique(rows), 1 if by_cone else 4 * width
     found.bounds[:] = np.minimum(bounds.min(axis=1), best)
 
@@ -249,13 +215,26 @@ class View:
     """Cells as the samples of a chunk see them: the values of all constraints, bounds in closed form."""
 
     def __init__(
-        self, cells: Constraints, W: Weighed, X: Floats, lower: Floats, upper: Floats, margin: Floats
+        self, cells: Constraints, weights: Floats, X: Floats, lower: Floats, upper: Floats, margin: Floats
     ) -> None:
-        self.cells, self.W, self.X, self.aim = cells, W, X, margin
-        self.lo, self.hi = (lower - X) * W.weights, (upper - X) * W.weights
-        self.free = bool((self.lo < 0).all() and (self.hi > 0).all())
+        self.cells, self.weights, self.X, self.aim = cells, weights, X, margin
+        self.lo, self.hi = (lower - X) * weights, (upper - X) * weights
         self.unit = (X.shape[1] + cells.metrics.shape[1] + 16) * EPS
+        self.s, self.paths = cells.alpha - cells.beta, np.full(len(cells.rows), HOMOTOPY)
+        self.paths[(cells.flat[cells.rows] | (cells.rows < 0)).all(axis=1)] = SIMPLEX
         self.z, self.reach, self.g, self.size = cells.seen_from(X)
+        self.M = cells.metrics / weights
+        self.Q, self.Q_size = (part / weights for part in cells.normals)  # of the half-spaces
+
+    @cached_property
+    def gram(self) -> Floats:
+        """M'M of each metric, of shape (M, d, d)."""
+        return np.einsum("mkd,mke->mde", self.M, self.M)
+
+    @cached_property
+    def length(self) -> Floats:
+        """The lengths of the columns of M, of shape (M, d)."""
+        return np.sqrt(np.square(self.M).sum(axis=1))
 
     def cell_bounds(self) -> Floats:
         """Return a lower bound of the scaled distance to each cell, of shape (n, cells), in closed form.
@@ -266,8 +245,7 @@ class View:
         cells = self.cells
         value, rate = self.g - self.unit * self.size, np.ones(self.g.shape)
         flat, curved = np.flatnonzero(cells.flat), np.flatnonzero(~cells.flat)
-        if len(flat):
-            rate[flat] = self._rates(flat)
+        rate[flat] = self._steepest((self.Q + np.copysign(self.unit * self.Q_size, self.Q))[flat, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             if len(curved):
                 rate[curved] = self._ball_rates(curved)
@@ -277,36 +255,29 @@ class View:
             np.maximum(bounds, self.alone[column], out=bounds)
         return np.ascontiguousarray(bounds.T)
 
+    def _steepest(self, pull: Floats) -> Floats:
+        """Return max_k |pull_k| over the features that may move that way, of shape (j, n), or (j, 1)."""
+        if (self.lo == 0).any() or (self.hi == 0).any():
+            pull = np.where(pull > 0, pull * (self.hi > 0), pull * (self.lo < 0))
+        result: Floats = np.abs(pull).max(axis=2)
+        return result
+
     def _ball_rates(self, j: Ints) -> Floats:
         """Return what divides the value of balls j in the bound, of shape (balls, n)."""
-        cells, W = self.cells, self.W
+        cells = self.cells
         alpha, beta, rest = (part[j][:, None] for part in (cells.alpha, cells.beta, cells.ball))
-        (near, far), (S, n, k) = (part[j] for part in cells.ends), self.z.shape
-        pulls = np.empty((S, n, len(W.weights)))
-        for m, M in enumerate(W.M):
+        near, far, (S, n, k) = cells.near[j], cells.far[j], self.z.shape
+        pulls = np.empty((S, n, len(self.weights)))
+        for m, M in enumerate(self.M):
             mine = cells.of_metric(m)
-            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(W.weights))
-        pull = alpha[:, None] * pulls[near] - beta[:, None] * pulls[far]
-        if not self.free:
-            pull = np.where(pull > 0, pull * (self.hi > 0), pull * (self.lo < 0))
-        steepest = np.abs(pull, out=pull).max(axis=2)
-        rounding = W.length.max(axis=1)[W.metric[j], None] * (
-            alpha * self.reach[near] + beta * self.reach[far]
-        )
+            pulls[mine] = (self.z[mine].reshape(-1, k) @ M).reshape(-1, n, len(self.weights))
+        steepest = self._steepest(alpha[:, None] * pulls[near] - beta[:, None] * pulls[far])
+        longest = self.length.max(axis=1)[cells.metric[j], None]
+        rounding = longest * (alpha * self.reach[near] + beta * self.reach[far])
         rate = np.where(steepest > 0, steepest + self.unit * rounding, 0.0)
-        norm = np.sqrt(np.maximum(W.s[j][:, None] * self.g[j] + rest, 0.0))
+        norm = np.sqrt(np.maximum(self.s[j][:, None] * self.g[j] + rest, 0.0))
         empty = rest < -1e-9 * norm**2
         return np.where(empty, 0.0, rate * (norm + np.sqrt(np.maximum(rest, 0.0))) / norm)
-
-    def _rates(self, j: Ints) -> Floats:
-        """Return max_k |Q_k| of half-spaces j over the features that may move, of shape (j, n or 1)."""
-        size = np.abs(self.W.Q[j]) + self.unit * self.W.Q_size[j]
-        if self.free:
-            return size.max(axis=1)[:, None]
-        ways, which = np.unique(np.hstack([self.hi > 0, self.lo < 0]), axis=0, return_inverse=True)
-        d, rises = size.shape[1], self.W.Q[j] > 0
-        rates = [(size * np.where(rises, way[:d], way[d:])).max(axis=1) for way in ways]
-        return np.array(rates)[which.ravel()].T
 
     def projected(self, i: Ints, cell: Ints, path: Ints, cutoff: Floats) -> Projections:
         """Project samples i onto a cell each by the given paths, unless it is farther than the cutoff."""
@@ -329,16 +300,19 @@ class View:
 
     def _by_simplex(self, i: Ints, rows: Ints, cutoff: Floats) -> Projections:
         """Project onto cells of half-spaces."""
-        W, at = self.W, i[:, None]
-        g, size, margin = self.g[rows, at], self.size[rows, at], self._margin(rows, at)
-        found = dual_simplex(W.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
+        at = i[:, None]
+        g, margin = self.g[rows, at], self._margin(rows, at)
+        found = dual_simplex(self.Q, rows, g + margin, 0.5 * margin, self.lo[i], self.hi[i], cutoff)
         # Few multipliers are not 0.
         lam, here = found.multipliers, np.arange(len(i))[:, None]
         some = np.argsort(-lam, axis=1)[:, : int((lam > 0).sum(axis=1).max())]
-        lam, size, margin, g = (part[here, some] for part in (lam, size, margin, g))
-        q, q_size = (np.einsum("nr,nrd->nd", lam, part[rows[here, some]]) for part in (W.Q, W.Q_size))
-        tau, tau_size = (lam * np.where(lam > 0, g, 0.0)).sum(axis=1), (lam * size).sum(axis=1)
-        row = q, tau, q_size, tau_size, (lam * margin).sum(axis=1)
+        lam, j = lam[here, some], rows[here, some]
+        q, q_size = (np.einsum("nr,nrd->nd", lam, part[j]) for part in (self.Q, self.Q_size))
+        tau, tau_size, margin = (
+            (lam * np.where(lam > 0, part, 0.0)).sum(axis=1)
+            for part in (g[here, some], self.size[j, at], margin[here, some])
+        )
+        row = q, tau, q_size, tau_size, margin
         return self._certified(i, found.status, found.beta, found.status == SOLVED, row, cutoff)
 
     def _certified(
@@ -352,9 +326,7 @@ class View:
         (q, tau, q_size, tau_size, margin), lo, hi = row, self.lo[i], self.hi[i]
         bound, length = certified(q, tau, q_size, tau_size, lo, hi, self.unit), np.abs(beta).sum(axis=1)
         least = (1 - _OPTIMAL) * np.where(status == CUT_OFF, cutoff, length)
-        closed = bound >= least
-        if not closed.all():
-            closed |= knapsack(q, tau + margin, lo, hi) >= least
+        closed = knapsack(q, tau + margin, lo, hi) >= least
         closed &= np.where(status == SOLVED, valid, status != UNRESOLVED)
         closed &= (status != INFEASIBLE) | (bound > np.minimum(cutoff, 1e3 * length))
         return Projections(beta, bound, valid, closed)
@@ -364,40 +336,26 @@ class View:
 
         If another ball is missed, it is tried next. What neither meets is left to the cone program.
         """
-        W, lo, hi, here = self.W, self.lo[i], self.hi[i], np.arange(len(i))
-        ball, first = (rows >= 0) & ~self.cells.flat[rows], j is None
+        lo, hi, cells, here = self.lo[i], self.hi[i], self.cells, np.arange(len(i))
+        ball, first = (rows >= 0) & ~cells.flat[rows], j is None
         if j is None:
             j = rows[here, np.where(ball, self.alone[rows, i[:, None]], -1.0).argmax(axis=1)]
-        metric, s, g, margin = W.metric[j], W.s[j][:, None], self.g[j, i], self._margin(j, i)
+        metric, s, g, margin = cells.metric[j], self.s[j], self.g[j, i], self._margin(j, i)
         A, size = self._terms(i, j)
-        path = homotopy(
-            W.gram,
-            metric,
-            _times(W.M.transpose(0, 2, 1), metric, A),
-            W.s[j],
-            g + margin,
-            hi > 0,
-            lo < 0,
-            cutoff,
-        )
-        beta, solved = path.beta, path.status == SOLVED
-        e, ev = _times(W.M, metric, beta), _times(W.M, metric, path.direction)
-        # The path works with the Gram matrix; the last step is redone with M itself, whose digits count.
-        f = g + margin + (e * (s * e - 2 * A)).sum(axis=1)
-        slope = ((A - s * e) * ev).sum(axis=1)
-        inner = slope**2 - (s * ev * ev).sum(axis=1) * f
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(solved & (slope > 0) & (inner >= 0), f / (slope + np.sqrt(inner)), 0.0)[:, None]
-        beta, e = beta + t * path.direction, e + t * ev
-        y, square, long = A - s * e, (s * e * e).sum(axis=1), np.sqrt((e * e).sum(axis=1))
-        q_size = 2 * (np.sqrt((y * y).sum(axis=1)) + size + W.s[j] * long)[:, None] * W.length[metric]
-        tau_size = self.size[j, i] + square + 2 * size * long
-        row = 2 * _times(W.M.transpose(0, 2, 1), metric, y), g - square, q_size, tau_size, margin
-        others = np.where(rows == j[:, None], -np.inf, self._values(i, rows, beta))
-        valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (others <= 0).all(axis=1)
+        c = _times(self.M.transpose(0, 2, 1), metric, A)
+        path = homotopy(self.gram, metric, c, s, g + margin, hi > 0, lo < 0, cutoff)
+        beta, solved, s = path.beta, path.status == SOLVED, s[:, None]
+        e = _times(self.M, metric, beta)
+        q, square = 2 * _times(self.M.transpose(0, 2, 1), metric, A - s * e), (s * e * e).sum(axis=1)
+        q_size = 2 * (size + np.sqrt(s[:, 0] * square))[:, None] * self.length[metric]
+        row = q, g - square, q_size, self.size[j, i] + square, margin
+        there = cells.seen_from(self.X[i] + beta / self.weights)[2]
+        values = there[rows, here[:, None]] + 0.5 * self._margin(rows, i[:, None])  # half is for rounding
+        valid = solved & ((lo <= beta) & (beta <= hi)).all(axis=1) & (values <= 0).all(axis=1)
         result = self._certified(i, path.status, beta, valid, row, cutoff)
-        worst = np.where(ball, others, -np.inf).argmax(axis=1)
-        (missed,) = np.nonzero(solved & (others[here, worst] > 0) & ball[here, worst])
+        others = np.where(ball & (rows != j[:, None]), values, -np.inf)
+        worst = others.argmax(axis=1)
+        (missed,) = np.nonzero(solved & (others[here, worst] > 0))
         if first and len(missed):
             again = self._by_homotopy(i[missed], rows[missed], cutoff[missed], rows[missed, worst[missed]])
             again.bound[:] = np.maximum(again.bound, result.bound[missed])
@@ -407,45 +365,28 @@ class View:
 
     def _terms(self, i: Ints, j: Ints) -> tuple[Floats, Floats]:
         """Return A (n, k) and the size |A| (n,) would have without cancellation."""
-        near, far, alpha, beta = (part[j] for part in (*self.cells.ends, self.cells.alpha, self.cells.beta))
+        cells = self.cells
+        near, far, alpha, beta = (part[j] for part in (cells.near, cells.far, cells.alpha, cells.beta))
         A = alpha[:, None] * self.z[near, i] - beta[:, None] * self.z[far, i]
         return A, alpha * self.reach[near, i] + beta * self.reach[far, i]
 
-    def _values(self, i: Ints, rows: Ints, beta: Floats) -> Floats:
-        """Return f + margin / 2 of constraints (n, r) at changes, half the margin being for rounding."""
-        cells, W, here = self.cells, self.W, np.arange(len(i))[:, None]
-        squares = np.empty((len(self.z), len(i)))
-        for m, M in enumerate(W.M):
-            mine = cells.of_metric(m)
-            moved = self.z[mine][:, i] - beta @ M.T
-            squares[mine] = np.einsum("snk,snk->sn", moved, moved)
-        near, far = (squares[part[rows], here] for part in cells.ends)
-        value = cells.alpha[rows] * near - cells.beta[rows] * far + cells.gamma[rows]
-        plain = cells.near[rows] < 0
-        if plain.any():
-            steps = np.einsum("nrd,nd->nr", W.Q[rows], beta)
-            value = np.where(plain, self.g[rows, i[:, None]] - steps, value)
-        return np.where(rows >= 0, value + 0.5 * self._margin(rows, i[:, None]), -np.inf)
-
     def _margin(self, j: Any, i: Any) -> Floats:
         """Return how far inside to aim; plain half-spaces, which noise does not move, are met as they are."""
-        aim = self.aim[i]
-        if self.cells.plain is not None and len(self.cells.plain):
-            aim = np.where(self.cells.near[j] < 0, np.minimum(aim, ROUNDING), aim)
+        aim = np.where(self.cells.plain[j], np.minimum(self.aim[i], ROUNDING), self.aim[i])
         return aim * self.size[j, i]
 
     def _program(self, i: int, rows: Ints) -> Program:
         """Return the constraints of one cell as one sample sees them, for the cone program."""
-        W, j = self.W, rows[rows >= 0]
-        flat, metric = self.cells.flat[j], W.metric[j]
+        j = rows[rows >= 0]
+        flat, metric = self.cells.flat[j], self.cells.metric[j]
         A, size = self._terms(np.full(len(j), i), j)
-        q, q_size = 2 * _times(W.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * W.length[metric]
-        q[flat], q_size[flat] = W.Q[j[flat]], W.Q_size[j[flat]]
-        metrics, none = list(W.M), np.empty((0, len(W.weights)))
+        q, q_size = 2 * _times(self.M.transpose(0, 2, 1), metric, A), 2 * size[:, None] * self.length[metric]
+        q[flat], q_size[flat] = self.Q[j[flat]], self.Q_size[j[flat]]
+        metrics, none = list(self.M), np.empty((0, len(self.weights)))
         return Program(
             M=[none if f else metrics[m] for f, m in zip(flat, metric, strict=True)],
             A=[a[:0] if f else a for f, a in zip(flat, A, strict=True)],
-            q=q, q_size=q_size, s=W.s[j], g=self.g[j, i], g_size=self.size[j, i],
+            q=q, q_size=q_size, s=self.s[j], g=self.g[j, i], g_size=self.size[j, i],
             margin=self._margin(j, i), lo=self.lo[i], hi=self.hi[i],
         )  # fmt: skip
 

@@ -12,16 +12,8 @@ import reading  # noqa: E402
 
 #: Chapters of the first edition that are still too long, or do not yet say how long they take. Only remove.
 PENDING = {
-    "05-relative-similarity",
-    "06-decision-distance",
     "07-probabilistic-certainty",
-    "08-how-fast",
     "09-explain-your-own-rejects",
-    "10-digits",
-    "15-sparser-several-robust-plausible",
-    "16-at-scale",
-    "17-what-holds-a-reject",
-    "19-choosing-the-threshold",
 }
 
 #: The front page is for finding one's way.

@@ -273,3 +273,16 @@ def test_the_book_is_told_where_to_cut(folder):
     figure, _ = plt.subplots(1, 2, layout="constrained")
     page = figures.show(figure, "fig-two", **WORDS, data=DATA)._repr_mimebundle_()["text/markdown"]
     assert re.search(r"^:figclass: panels-\d{3}$", page, re.MULTILINE)
+
+
+def test_an_attached_page_is_written_where_the_build_finds_it(folder, tmp_path, monkeypatch):
+    shown = bundle(figures.attach(lambda file: file.write_text("page"), "a-page.html", "A <page>"))
+    assert (folder / "a-page.html").read_text() == "page"
+    assert shown["text/markdown"] == '<a href="../_static/attached/a-page.html">A &lt;page&gt;</a>'
+    monkeypatch.delenv(figures.EXPORT_VARIABLE)
+    monkeypatch.chdir(tmp_path)
+    shown = bundle(figures.attach(lambda file: file.write_text("page"), "b.html", "b"))
+    assert (tmp_path / "b.html").exists()
+    assert 'href="b.html"' in shown["text/html"]
+    with pytest.raises(ValueError, match="name must be lower-case words"):
+        figures.attach(lambda file: None, "../B.html", "b")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, PowerTransformer
 
 import lvqrej
 from lvqrej import (
@@ -176,10 +177,10 @@ PARAMETERS = [
     ("estimator", "GLVQ"),
     ("estimator", GLVQ),
     ("estimator", 3),
-    ("estimator", make_pipeline(PCA(), GLVQ())),
+    ("estimator", make_pipeline(PowerTransformer(), GLVQ())),
     ("estimator", PCA()),
     ("estimator", make_pipeline("passthrough", "passthrough")),
-    ("estimator", make_pipeline(make_pipeline("passthrough", PCA()), GLVQ())),
+    ("estimator", make_pipeline(make_pipeline("passthrough", PolynomialFeatures()), GLVQ())),
     ("estimator", GLVQ(prototypes_per_class=-1)),
     ("option", "similarity"),
     ("option", None),

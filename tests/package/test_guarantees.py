@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.datasets import load_breast_cancer, load_wine, make_blobs
+from sklearn.model_selection import train_test_split
 
 from lvqrej import (
     GLVQ,
@@ -77,6 +78,39 @@ def test_the_risk_holds_in_every_group_at_once():
         plain += at_risk(curve, r, right, risk).found
     assert not_above(violations, 300, 0.05)
     assert plain > 250
+
+
+def test_nothing_is_promised_of_a_group_without_samples():
+    """Half of a rare group is wrong; it is missing from every third calibration sample."""
+    rng, risk, violations, missed = np.random.default_rng(4), 0.1, 0, 0
+    for _ in range(300):
+        group = (rng.uniform(size=100) < 0.01).astype(int)
+        r, wrong = rng.uniform(size=100), rng.uniform(size=100) < np.where(group, 0.5, 0.01)
+        curve = accuracy_reject_curve(*drawn(rng, 100, lambda r: 0.01))
+        violations += at_risk(curve, r, ~wrong, risk, groups=group, among=[0, 1]).found
+        missed += at_risk(curve, r, ~wrong, risk, groups=group).found
+    assert not_above(violations, 300, 0.05)
+    assert missed > 50
+    point = at_risk(curve, r, ~wrong, risk, groups=np.zeros(100), among=[0, 1])
+    assert "0 errors among 0 accepted calibration samples support 1" in point.shortfall
+    with pytest.raises(ValueError, match="among must hold all groups"):
+        at_risk(curve, r, ~wrong, risk, groups=group + 1, among=[0])
+
+
+def test_a_class_that_is_never_predicted_and_a_group_that_is_not_held_out_are_told(blobs):
+    X, y = blobs
+    classifier = RejectOptionClassifier(GLVQ(), threshold=("risk", 0.2, 0.9), cv=3)
+    few = (X[:400], y[:400])
+    two = y[400:] != 2
+    assert classifier.fit(*few, calibration=(X[400:], y[400:]), groups="class").operating_point_.found
+    two &= classifier.option_.predict(X[400:]) != 2
+    with pytest.warns(ThresholdWarning, match="0 errors among 0 accepted"):
+        classifier.fit(*few, calibration=(X[400:][two], y[400:][two]), groups="class")
+    rare = np.where(np.arange(len(y)) == 7, "rare", "usual")
+    held = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)[1]
+    assert 7 not in held
+    with pytest.raises(ValueError, match=r"calibration must hold out samples of each group; .* \['rare'\]"):
+        classifier.fit(X, y, groups=rare)
 
 
 def test_a_risk_is_tested_by_the_exact_tail():
@@ -182,6 +216,14 @@ def test_at_every_rate_of_a_global_threshold_local_ones_are_at_least_as_accurate
         assert local.accuracies[local.reject_rates <= rate].max() >= accuracy
     gain = np.interp(everywhere.reject_rates, local.reject_rates, local.accuracies) - everywhere.accuracies
     assert gain.max() > 0.02
+
+
+def test_scores_are_those_of_one_threshold():
+    """With a threshold per prototype no order of the samples stands behind a curve."""
+    curve = local_curve([0.5, 0.5, 0.5, 0.1, 0.2, 0.9], [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1], 2)
+    assert curve.n_errors.tolist() == [3, 3, 3, 0, 0, 0, 0]
+    with pytest.raises(ValueError, match="score_intervals must be asked of a curve of one threshold"):
+        curve.score_intervals()
 
 
 def test_among_equal_choices_the_least_certain_are_rejected():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lvqrej import mad_weights
+from lvqrej.columns import Columns
 from lvqrej.requirements import check_requirements
 
 NAN, INF = float("nan"), float("inf")
@@ -11,13 +12,13 @@ NAMES, CLASSES = ["size", "age"], np.array(["a", "b"])
 
 
 def required(**asked):
-    return check_requirements(2, NAMES, CLASSES, **asked)
+    return check_requirements(Columns.numeric(2, NAMES), CLASSES, **asked)
 
 
 def test_the_box_of_a_sample_holds_exactly_what_the_requirements_allow():
     rng = np.random.default_rng(0)
     asked = check_requirements(
-        6, None, CLASSES, fixed=[0], increase_only=[1, 5], decrease_only=[2, 5],
+        Columns.numeric(6), CLASSES, fixed=[0], increase_only=[1, 5], decrease_only=[2, 5],
         bounds={3: (-1, 1), 4: (None, 0), 1: (0, 3)},
     )  # fmt: skip
     X = rng.normal(size=(40, 6))

@@ -29,7 +29,6 @@ def way(request, monkeypatch):
     """Both ways to exclude the sets of a size."""
     if request.param == "hitting sets":
         monkeypatch.setattr("lvqrej.sparsest._AT_ONCE", 0)
-        monkeypatch.setattr("lvqrej.sparsest._SLOW_AT_ONCE", 0)
 
 
 def brute_force(option, theta, x, options, most):

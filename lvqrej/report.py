@@ -1,0 +1,477 @@
+"""Many rejects at once: how often, why, whom, and what would have to change.
+
+One explanation serves one case. Whoever runs a model asks why it rejects, whom it rejects, and what to
+measure or collect next: `RejectOptionClassifier.report` counts causes, features, costs and groups over a
+whole table, chunk by chunk, with exact intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lvqrej.fitting import with_rejects
+from lvqrej.storage import write_whole
+from lvqrej.thresholds import confusion, interval
+from lvqrej.validation import Floats, check_choice, check_number, check_path, describe
+from lvqrej.wording import listed
+
+#: Rows per chunk; at least so many chunks with a progress bar, if there are as many rows.
+_CHUNK, _STEPS = 4096, 50
+#: As many rejects of one kind are compared to find the most central one; of so many kinds one is shown.
+_CENTRAL, _SHOWN = 400, 8
+#: More groups than this are no groups.
+_MOST_GROUPS = 50
+#: Draws of a test whose counts are too small for chi-square.
+_DRAWS = 9999
+#: Counts that are expected in each field of a table for chi-square (Cochran's rule).
+_EXPECTED = 5
+_NO_TEST = "none: nothing to compare"
+#: What a missing group is called.
+_MISSING = "(missing)"
+_QUANTILES = {"least": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "90 %": 0.9, "most": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class RejectReport:
+    """What `RejectOptionClassifier.report` counted, as tables; shares have exact 95 % intervals, low to high.
+
+    Attributes
+    ----------
+    rates : DataFrame
+        Accepted (the coverage) and rejected; with labels errors among the accepted (the risk), errors that
+        there were without rejects, and errors among the rejected; rejects without a counterfactual. Columns
+        count, of, share, low, high.
+    causes : DataFrame
+        How many rejects are ambiguous between which two classes, or unfamiliar; with labels `wrong`, how
+        many of them would have been errors.
+    features : DataFrame
+        One row per feature, the most frequent first: in how many counterfactuals it is `changed`, goes `up`
+        or `down`, the `share` of that; `mean_change`, by how much where it changes, in its own units;
+        `cost_share`, its part of all costs; `holds`, in how many of the reasons it is that were asked for.
+    costs : DataFrame
+        Quantiles of the cost of acceptance, of all rejects, by the class that they would be accepted as, and
+        with labels by true class.
+    typical : DataFrame
+        For each cause the most central reject (the medoid in the units of costs): cause, rejects, sample,
+        why, sentence.
+    confusion, groups, tests : DataFrame or None
+        True against predicted classes and rejects; rejects and errors by group; and tests whether groups
+        differ, with the name of the test.
+    distances : ndarray
+        Costs of acceptance of the rejects that have a counterfactual.
+    facts : dict
+        What the numbers rest on: samples, rejects, option, threshold, reasons, seed, exact.
+    """
+
+    rates: Any
+    causes: Any
+    features: Any
+    costs: Any
+    typical: Any
+    distances: Floats
+    facts: dict[str, Any]
+    confusion: Any = None
+    groups: Any = None
+    tests: Any = None
+
+    def to_frame(self, table: str | None = None) -> Any:
+        """Return one of the tables by its name, or all numbers as rows of table, row, column and value."""
+        import pandas as pd
+
+        names = ("rates", "causes", "features", "costs", "confusion", "groups", "tests", "typical")
+        if table is not None:
+            return getattr(self, check_choice(table, "table", names))
+        parts = []
+        for name in names[:-1]:
+            if (own := getattr(self, name)) is not None:
+                plain = own.set_axis([" ".join(map(str, np.atleast_1d(row))) for row in own.index], axis=0)
+                columns = plain.set_axis(map(str, plain.columns), axis=1).reset_index(names="row")
+                parts.append(columns.melt("row", var_name="column").assign(table=name))
+        return pd.concat(parts, ignore_index=True)[["table", "row", "column", "value"]]
+
+    def plot(self, most: int = 12) -> Any:
+        """Return a matplotlib figure of causes, features, costs and groups; see `lvqrej.chart`."""
+        from lvqrej.chart import report_chart
+
+        return report_chart(self, most)
+
+    def to_html(self, file: str | PathLike[str]) -> None:
+        """Write a page that stands on its own, at once or not at all; see `lvqrej.page`."""
+        from lvqrej.page import page
+
+        path, content = check_path(file, "file"), page(self)
+        write_whole(path, lambda draft: draft.write_text(content, encoding="utf-8"))
+
+    def sentences(self) -> list[str]:
+        """Return what the tables say, in a few sentences."""
+        facts, rates = self.facts, self.rates
+        n, share = facts["samples"], _share(rates.loc["rejected"])
+        below = f"their {facts['option']} is below {facts['threshold']}"
+        said = [f"{facts['rejects']} of {n} samples are rejected ({share}): {below}"]
+        if "errors among the accepted" in rates.index:
+            risk, errors = (
+                rates.loc["errors among the accepted"],
+                rates.loc["errors without rejects", "count"],
+            )
+            wrong = f"{int(risk['count'])} of {int(risk['of'])} are wrong ({_share(risk)})"
+            said.append(f"among the accepted {wrong}; without rejects it would be {int(errors)} of {n}")
+        if len(self.causes):
+            counts, rest = self.causes["rejects"], int(self.causes["rejects"].iloc[3:].sum())
+            words = [f"{cause} ({count})" for cause, count in counts.head(3).items()]
+            words += [f"of other causes ({rest})"] if rest else []
+            said.append(f"the rejects are {listed(words)}")
+        changed = self.features[self.features["changed"] > 0].head(3)
+        if len(changed):
+            words = [f"{name} ({row['changed']:.0f})" for name, row in changed.iterrows()]
+            median = self.costs["median"].iloc[0]
+            would = f"{listed(words)} would have to change, at a median cost of {median:.3g}"
+            said.append(f"to be accepted, most often {would}")
+        for question, row in () if self.tests is None else self.tests.iterrows():
+            if row["test"] == _NO_TEST:
+                continue
+            differ = "differ" if row["p_value"] < 0.05 else "do not differ measurably"
+            said.append(f"groups {differ} in {question} ({p_value(row['p_value'])}, {row['test']})")
+        return said
+
+    def __str__(self) -> str:
+        return ".\n".join(text[0].upper() + text[1:] for text in self.sentences()) + "."
+
+    def _repr_html_(self) -> str:
+        from lvqrej.page import summary
+
+        return summary(self)
+
+
+def reject_report(
+    classifier: Any,
+    X: Any,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    reasons: int = 20,
+    random_state: int = 0,
+    progress: bool = False,
+    **options: Any,
+) -> RejectReport:
+    """Return the report of a fitted classifier on a table; see `RejectOptionClassifier.report`."""
+    wanted = int(check_number(reasons, "reasons", low=0, integer=True))
+    seed = int(check_number(random_state, "random_state", low=0, integer=True))
+    for name in ("on_infeasible", "how"):
+        if name in options:
+            raise ValueError(f"{name} cannot be given: rejects without an answer are counted")
+    table = X if hasattr(X, "iloc") else np.asarray(X)
+    n = len(table)
+    truth = None if y is None else _labels(y, n, classifier.classes_)
+    group = None if groups is None else _groups(groups, n)
+    counts = _Counts(classifier, table, options, seed)
+    for part in _chunks(n, progress):
+        counts.add(part)
+    return counts.report(truth, group, wanted, seed)
+
+
+class _Counts:
+    """What is known of the rows so far: a few numbers per row, sums over features, and a few whole rejects.
+
+    Rows have a random order, `places`: where some are drawn as a sample, the first ones in it are.
+    """
+
+    def __init__(self, classifier: Any, table: Any, options: dict[str, Any], seed: int) -> None:
+        self.classifier, self.table = classifier, table
+        self.options = options | {"on_infeasible": "skip"}
+        self.places = np.random.default_rng(seed).permutation(len(table))
+        self.labels: list[Any] = []
+        self.rejected: list[Any] = []
+        self.rejects: list[Any] = []
+        self.sums: Any = 0.0
+        self.central: dict[str, tuple[Any, Floats]] = {}
+
+    def explained(self, rows: Any) -> Any:
+        """Return the explanations of some rows."""
+        return self.classifier.explain(_taken(self.table, rows), **self.options)
+
+    def add(self, part: slice) -> None:
+        """Count one chunk of the table."""
+        import pandas as pd
+
+        labels, rejected = self.classifier.decided(_taken(self.table, part))
+        self.labels.append(labels)
+        self.rejected.append(rejected)
+        rows = part.start + np.flatnonzero(rejected)
+        result, known = self.explained(rows), self.classifier.familiarity_.distances
+        causes = self.classifier.cause(_taken(self.table, rows)) if known else [None] * len(rows)
+        kinds = np.array([_kind(cause, self.classifier.classes_) for cause in causes], dtype=object)
+        columns = {"row": rows, "kind": kinds, "found": result.found, "cost": result.distances}
+        self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
+        self.names, changes, costs = _changes(result)
+        sums = [(changes > 0).sum(0), (changes < 0).sum(0), np.abs(changes).sum(0), costs.sum(0)]
+        self.sums, self.weights = self.sums + np.array(sums), result.required.weights
+        for kind in {*kinds}:
+            before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
+            row = np.append(before, rows[kinds == kind])
+            samples = np.vstack([samples, result.samples[kinds == kind]])
+            first = np.argsort(self.places[row])[:_CENTRAL]
+            self.central[kind] = row[first], samples[first]
+
+    def report(self, truth: Any, group: Any, reasons: int, seed: int) -> RejectReport:
+        """Return the tables."""
+        import pandas as pd
+
+        classifier, labels, rejected = self.classifier, *map(np.concatenate, (self.labels, self.rejected))
+        each = pd.concat(self.rejects, ignore_index=True)
+        wrong = None if truth is None else labels != truth
+        if wrong is not None:
+            each["true class"], each["wrong"] = truth[rejected], wrong[rejected]
+        drawn = np.sort(each["row"].to_numpy()[np.argsort(self.places[each["row"]])[:reasons]])
+        point = f"{classifier.threshold_:.4g}" if not classifier.local else "that of the nearest prototype"
+        said = with_rejects(labels, rejected, classifier.reject_label_)
+        return RejectReport(
+            rates=_rates(rejected, wrong, ~each["found"]),
+            causes=_causes(each),
+            features=self._features(max(1, each["found"].sum()), drawn),
+            costs=_costs(each[each["found"]]),
+            typical=self._typical(each["kind"].value_counts()),
+            distances=each["cost"].to_numpy()[each["found"]],
+            facts={
+                "samples": len(labels), "rejects": len(each), "option": classifier.option_.name,
+                "threshold": point, "reasons": len(drawn), "seed": seed,
+                "largest_gap": float(each["gap"].max()) if len(each) else 0.0,
+                "group": getattr(group, "name", None) or "group",
+            },
+            confusion=None if truth is None else confusion(truth, said, classifier.reject_label_),
+            groups=None if group is None else _by_group(group, rejected, wrong),
+            tests=None if group is None else _tests(group, rejected, wrong, seed),
+        )  # fmt: skip
+
+    def _features(self, answered: int, drawn: Any) -> Any:
+        import pandas as pd
+
+        (up, down), (change, cost) = self.sums[:2].astype(int), self.sums[2:]
+        holds = np.zeros(len(up), dtype=np.int64)
+        for reason in self.explained(drawn).sufficient_reasons(effort=0) if len(drawn) else ():
+            holds[reason.indices] += 1
+        columns = {
+            "changed": up + down,
+            "share": (up + down) / answered,
+            "up": up,
+            "down": down,
+            "mean_change": change / np.maximum(up + down, 1),
+            "cost_share": cost / (cost.sum() or 1.0),
+            "holds": holds,
+        }
+        features = pd.DataFrame(columns, index=pd.Index(self.names, name="feature"))
+        return features.iloc[np.lexsort([-holds, -cost, -(up + down)])]
+
+    def _typical(self, counts: Any) -> Any:
+        """Return the most central reject of each of the most frequent kinds, with its explanation."""
+        import pandas as pd
+        from scipy.spatial.distance import cdist
+
+        cases = []
+        for kind, count in counts.head(_SHOWN).items():
+            rows, samples = self.central[kind]
+            scaled = samples * self.weights
+            row = int(rows[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
+            result, name = (
+                self.explained([row]),
+                self.table.index[row] if hasattr(self.table, "iloc") else row,
+            )
+            why = (
+                (str(result[0].cause or kind), str(result[0]))
+                if result.found[0]
+                else (kind, result.reasons[0])
+            )
+            cases.append((kind, count, name, *why))
+        return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
+
+
+def _changes(result: Any) -> tuple[list[str], Floats, Floats]:
+    """Return names of features, what each counterfactual changes (n, d), 0 where there is none, and costs.
+
+    All that a report knows of columns comes from here.
+    """
+    changes = np.where(result.found[:, None], result.counterfactuals - result.samples, 0.0)
+    return result.feature_names, changes, result.required.weights * np.abs(changes)
+
+
+def _taken(table: Any, rows: Any) -> Any:
+    return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+
+
+def _chunks(n: int, progress: bool) -> Iterator[slice]:
+    """Cut n rows into chunks, at least one; with a progress bar if it is wanted."""
+    size = max(1, min(_CHUNK, -(-n // _STEPS))) if progress else _CHUNK
+    parts = [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
+    if not progress:
+        yield from parts
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=n, desc="report", unit="row") as bar:
+        for part in parts:
+            yield part
+            bar.update(part.stop - part.start)
+
+
+def _kind(cause: Any, classes: NDArray[Any]) -> str:
+    """Return what a reject counts as; the two classes of an ambiguous one come in the order of classes."""
+    if cause is None:
+        return "of unknown cause"
+    if cause.kind != "ambiguous":
+        return str(cause.kind)
+    known = classes.tolist()
+    first, second = sorted((cause.label, cause.rival), key=known.index)
+    return f"ambiguous between {first} and {second}"
+
+
+def _labels(y: Any, n: int, classes: NDArray[Any]) -> NDArray[Any]:
+    truth = np.asarray(y)
+    if truth.shape != (n,):
+        raise ValueError(f"y must have a label for each of the {n} samples; found shape {truth.shape}")
+    if n and not np.isin(truth, classes).any():
+        raise ValueError(
+            f"y must hold labels of the classes {classes.tolist()}; found {describe(truth.tolist())}"
+        )
+    return truth
+
+
+def _groups(groups: Any, n: int) -> Any:
+    """Return the group of each row as a Series of text, missing ones as a group of their own."""
+    import pandas as pd
+
+    given = groups if isinstance(groups, pd.Series) else pd.Series(np.asarray(groups, dtype=object).ravel())
+    if len(given) != n:
+        raise ValueError(f"groups must have an entry for each of the {n} samples; found {len(given)}")
+    text = given.astype(object).where(given.notna().to_numpy(), _MISSING).map(str).reset_index(drop=True)
+    if text.nunique() > _MOST_GROUPS:
+        raise ValueError(f"groups must be at most {_MOST_GROUPS}; found {text.nunique()} different values")
+    return text
+
+
+# Tables
+
+
+def _row(hits: Any, of: Any) -> dict[str, Any]:
+    """Return a count, its share and the exact interval of it; nothing is known of a share of nothing."""
+    low, high = interval(np.asarray(hits), np.asarray(of))
+    return {"count": hits, "of": of, "share": hits / np.maximum(of, 1), "low": low, "high": high}
+
+
+def _rates(rejected: Any, wrong: Any, unanswered: Any) -> Any:
+    import pandas as pd
+
+    n, rejects = len(rejected), int(rejected.sum())
+    rows = {"accepted": _row(n - rejects, n), "rejected": _row(rejects, n)}
+    if wrong is not None:
+        rows["errors among the accepted"] = _row(int((wrong & ~rejected).sum()), n - rejects)
+        rows["errors without rejects"] = _row(int(wrong.sum()), n)
+        rows["errors among the rejected"] = _row(int((wrong & rejected).sum()), rejects)
+    rows["rejects without a counterfactual"] = _row(int(unanswered.sum()), rejects)
+    return pd.DataFrame(rows).T.astype({"count": int, "of": int}).rename_axis("samples")
+
+
+def _causes(each: Any) -> Any:
+    import pandas as pd
+
+    counts = each["kind"].value_counts()
+    rows = _row(counts.to_numpy(), np.full(len(counts), len(each)))
+    table = pd.DataFrame(rows, index=counts.index.rename("cause")).rename(columns={"count": "rejects"})
+    if "wrong" in each:
+        table["wrong"] = each.groupby("kind")["wrong"].sum().reindex(counts.index).astype(int).to_numpy()
+    return table.drop(columns="of")
+
+
+def _costs(each: Any) -> Any:
+    """Return quantiles of the costs of answered rejects: of all, and by each class."""
+    import pandas as pd
+
+    rows = {("all", ""): each["cost"]} if len(each) else {}
+    for of in ("accepted as", "true class"):
+        for label, part in each.groupby(of)["cost"] if of in each else ():
+            rows[of, str(label)] = part
+    table = [[len(cost), *np.quantile(cost, [*_QUANTILES.values()])] for cost in rows.values()]
+    index = pd.MultiIndex.from_tuples([*rows], names=["of", "class"])
+    return pd.DataFrame(table, index, ["rejects", *_QUANTILES])
+
+
+def _by_group(group: Any, rejected: Any, wrong: Any) -> Any:
+    import pandas as pd
+
+    rows = {}
+    for name in sorted(group.unique()):
+        mine = (group == name).to_numpy()
+        accepted = mine & ~rejected
+        row = _row(int((mine & rejected).sum()), int(mine.sum()))
+        rows[name] = {"samples": row["of"], "rejected": row["count"], **_named("reject_rate", row)}
+        if wrong is not None:
+            risk = _row(int((accepted & wrong).sum()), int(accepted.sum()))
+            rows[name] |= {"accepted": risk["of"], "errors": risk["count"], **_named("risk", risk)}
+    whole = ["samples", "rejected", *(["accepted", "errors"] if wrong is not None else [])]
+    return pd.DataFrame(rows).T.astype(dict.fromkeys(whole, int)).rename_axis("group")
+
+
+def _named(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row["share"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
+
+
+def _tests(group: Any, rejected: Any, wrong: Any, seed: int) -> Any:
+    import pandas as pd
+
+    places, _ = pd.factorize(group, sort=True)
+    questions = {"rejects": (rejected, np.ones(len(rejected), dtype=bool))}
+    if wrong is not None:
+        questions["errors among the accepted"] = wrong, ~rejected
+    rows = {}
+    for name, (hits, among) in questions.items():
+        sizes = np.bincount(places[among], minlength=places.max(initial=0) + 1)
+        rows[name] = difference(np.bincount(places[among], hits[among], len(sizes)), sizes, seed)
+    return pd.DataFrame(rows, index=["test", "statistic", "p_value"]).T.rename_axis("in")
+
+
+def difference(hits: Any, sizes: Any, seed: int = 0) -> tuple[str, float, float]:
+    """Test whether the shares hits / sizes (groups,) can be the same: name of the test, statistic, p-value.
+
+    The statistic is Pearson's chi-square. Where each field of the table is expected to count at least 5, the
+    p-value is that of its limit. Otherwise it is exact: Fisher's for two groups; for more, the share of
+    random tables with the same margins that are at least as extreme, the observed one counted among them.
+
+    >>> difference([10, 20], [100, 100])[0], difference([1, 5, 0], [9, 9, 9])[0]
+    ('chi-square', 'exact, 9999 random tables')
+    >>> test, _, p = difference([0, 4], [5, 5])
+    >>> test, round(p, 4)
+    ("Fisher's exact", 0.0476)
+    """
+    from scipy.stats import chi2, fisher_exact
+
+    hits, sizes = np.asarray(hits, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    hits, sizes = hits[sizes > 0], sizes[sizes > 0]
+    total, n = int(hits.sum()), int(sizes.sum())
+    if len(sizes) < 2 or total in (0, n):
+        return _NO_TEST, 0.0, 1.0
+    expected = sizes * (total / n)
+
+    def statistic(counts: Any) -> Any:
+        return (np.square(counts - expected) * (1 / expected + 1 / (sizes - expected))).sum(axis=-1)
+
+    found = float(statistic(hits))
+    if min(expected.min(), (sizes - expected).min()) >= _EXPECTED:
+        return "chi-square", found, float(chi2.sf(found, len(sizes) - 1))
+    if len(sizes) == 2:
+        return "Fisher's exact", found, float(fisher_exact([hits, sizes - hits]).pvalue)
+    drawn = np.random.default_rng(seed).multivariate_hypergeometric(sizes, total, size=_DRAWS)
+    extreme = (statistic(drawn) >= found * (1 - 1e-9)).sum()
+    return f"exact, {_DRAWS} random tables", found, float((1 + extreme) / (1 + _DRAWS))
+
+
+def _share(row: Any) -> str:
+    return f"{row['share']:.1%}, interval {row['low']:.1%} to {row['high']:.1%}".replace("%", " %")
+
+
+def p_value(p: float) -> str:
+    """Return a p-value in words."""
+    return "p below 0.001" if p < 0.001 else f"p = {p:.2g}"

@@ -1,0 +1,663 @@
+"""The report of many rejects against the same numbers by hand, its page, one change for many, the command."""
+
+import html.parser
+import subprocess
+import sys
+import tracemalloc
+from itertools import chain, combinations, product
+from math import comb
+
+import cvxpy as cp
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import chromium
+from scipy.stats import binomtest, chi2_contingency, fisher_exact
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
+
+from lvqrej import (
+    GLVQ,
+    DecisionDistance,
+    NoCounterfactualError,
+    ProbabilisticCertainty,
+    PrototypeModel,
+    RejectOptionClassifier,
+    RelativeSimilarity,
+    explain,
+)
+from lvqrej import report as reports
+from lvqrej.__main__ import main
+from lvqrej.common import common_change
+from lvqrej.report import difference
+
+
+def cancer():
+    data = load_breast_cancer(as_frame=True)
+    return data.data, data.target_names[data.target]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = cancer()
+    groups = pd.Series(np.where(X["mean radius"] > X["mean radius"].median(), "large", "small"), name="size")
+    return X[::2], y[::2], X[1::2], y[1::2], groups[1::2]
+
+
+@pytest.fixture(scope="module")
+def classifier(data):
+    return RejectOptionClassifier(threshold=("reject_rate", 0.1)).fit(data[0], data[1])
+
+
+@pytest.fixture(scope="module")
+def report(data, classifier):
+    return classifier.report(data[2], data[3], data[4], reasons=3, random_state=5)
+
+
+# Numbers
+
+
+def test_rates_are_those_of_the_predictions_with_exact_intervals(data, classifier, report):
+    _, _, X, y, _ = data
+    said = classifier.predict(X).to_numpy()
+    rejected = said == "reject"
+    labels = classifier.option_.predict(X.to_numpy())
+    counts = {
+        "accepted": ((~rejected).sum(), len(y)),
+        "rejected": (rejected.sum(), len(y)),
+        "errors among the accepted": ((said != y)[~rejected].sum(), (~rejected).sum()),
+        "errors without rejects": ((labels != y).sum(), len(y)),
+        "errors among the rejected": ((labels != y)[rejected].sum(), rejected.sum()),
+        "rejects without a counterfactual": (0, rejected.sum()),
+    }
+    assert report.rates.index.tolist() == list(counts)
+    for name, (hits, of) in counts.items():
+        row, ends = report.rates.loc[name], binomtest(int(hits), int(of)).proportion_ci(0.95)
+        np.testing.assert_allclose(row.tolist(), [hits, of, hits / of, *ends], atol=1e-9)
+    table = pd.crosstab(y, said)
+    for truth, predicted in product(np.unique(y), [*np.unique(y), "reject"]):
+        assert report.confusion.loc[truth, predicted] == table.loc[truth].get(predicted, 0)
+
+
+def test_causes_features_and_costs_are_those_of_the_explanations(data, classifier, report):
+    _, _, X, y, _ = data
+    rejects = X[classifier.rejects(X)]
+    whys = [classifier.explain(row) for _, row in rejects.iterrows()]
+    kinds = pd.Series([why.cause.kind.split()[0] for why in whys])
+    counted = report.causes.groupby(lambda name: name.split()[0])["rejects"].sum()
+    assert counted.to_dict() == kinds.value_counts().to_dict()
+    labels = classifier.option_.predict(rejects.to_numpy())
+    assert report.causes["wrong"].sum() == (labels != y[classifier.rejects(X)]).sum()
+    delta = np.array([why.delta for why in whys])
+    table = report.features.loc[list(X.columns)]
+    assert table["up"].tolist() == (delta > 0).sum(axis=0).tolist()
+    assert table["down"].tolist() == (delta < 0).sum(axis=0).tolist()
+    changed = (delta != 0).sum(axis=0)
+    np.testing.assert_allclose(table["share"], changed / len(rejects))
+    np.testing.assert_allclose(table["mean_change"] * changed, np.abs(delta).sum(axis=0))
+    costs = np.array([why.costs for why in whys])
+    np.testing.assert_allclose(table["cost_share"], costs.sum(axis=0) / costs.sum())
+    assert report.features["changed"].is_monotonic_decreasing
+    distances = np.array([why.distance for why in whys])
+    np.testing.assert_allclose(np.sort(report.distances), np.sort(distances))
+    as_benign = distances[[why.label == "benign" for why in whys]]
+    assert report.costs.loc[("all", ""), "median"] == pytest.approx(np.median(distances))
+    assert report.costs.loc[("accepted as", "benign"), "90 %"] == pytest.approx(np.quantile(as_benign, 0.9))
+    truly = distances[y[classifier.rejects(X)] == "malignant"]
+    assert report.costs.loc[("true class", "malignant"), "rejects"] == len(truly)
+    assert report.costs.loc[("true class", "malignant"), "most"] == pytest.approx(truly.max())
+
+
+def test_held_counts_are_those_of_reasons_of_a_seeded_sample(data, classifier, report):
+    X = data[2]
+    rejected = np.flatnonzero(classifier.rejects(X))
+    order = np.argsort(np.random.default_rng(5).permutation(len(X))[rejected])
+    some = X.iloc[rejected[order[:3]]]
+    held = pd.Series(0, index=X.columns)
+    for reason in classifier.sufficient_reason(some, effort=0):
+        held[reason.features] += 1
+    assert report.features["holds"].reindex(X.columns).tolist() == held.tolist()
+    assert report.facts["reasons"] == 3
+
+
+def test_groups_and_tests_are_those_of_the_tables_of_counts(data, classifier, report):
+    _, _, X, y, groups = data
+    said, g = classifier.predict(X).to_numpy(), groups.to_numpy()
+    rejected, wrong = said == "reject", (said != "reject") & (said != y)
+    for name in ("large", "small"):
+        mine, row = g == name, report.groups.loc[name]
+        assert [row["samples"], row["rejected"]] == [mine.sum(), rejected[mine].sum()]
+        assert [row["accepted"], row["errors"]] == [(mine & ~rejected).sum(), wrong[mine].sum()]
+        ends = binomtest(int(wrong[mine].sum()), int((mine & ~rejected).sum())).proportion_ci(0.95)
+        np.testing.assert_allclose([row["risk_low"], row["risk_high"]], ends, atol=1e-9)
+    counts = pd.crosstab(g, rejected)
+    assert report.tests.loc["rejects", "test"] == "chi-square"
+    expected = chi2_contingency(counts, correction=False)
+    assert report.tests.loc["rejects", "p_value"] == pytest.approx(expected.pvalue)
+    assert report.tests.loc["rejects", "statistic"] == pytest.approx(expected.statistic)
+    accepted = pd.crosstab(g[~rejected], wrong[~rejected])
+    few = report.tests.loc["errors among the accepted"]
+    assert few["test"] == "Fisher's exact"
+    assert few["p_value"] == pytest.approx(fisher_exact(accepted).pvalue)
+
+
+def test_small_counts_in_several_groups_are_tested_by_tables_with_the_same_margins():
+    hits, sizes = np.array([4, 0, 1]), np.array([5, 6, 4])
+    test, _, p = difference(hits, sizes, seed=1)
+    assert test == "exact, 9999 random tables"
+
+    def statistic(counts):
+        return chi2_contingency([counts, sizes - counts], correction=False).statistic
+
+    weights, extreme = 0, 0
+    for counts in product(*(range(size + 1) for size in sizes)):
+        if sum(counts) == hits.sum():
+            weight = np.prod([comb(size, count) for size, count in zip(sizes, counts, strict=True)])
+            weights += weight
+            extreme += weight * (statistic(np.array(counts)) >= statistic(hits) - 1e-9)
+    assert p == pytest.approx(extreme / weights, abs=4 * np.sqrt(0.25 / 9999))
+    assert difference([0, 0], [5, 5])[2] == difference([5, 5], [5, 5])[2] == difference([2], [5])[2] == 1.0
+
+
+def test_the_typical_case_is_the_medoid_of_its_kind(data, classifier, report):
+    X = data[2]
+    rejects = X[classifier.rejects(X)]
+    kinds = np.array([cause.kind for cause in classifier.cause(rejects)])
+    for _, case in report.typical.iterrows():
+        own = rejects[kinds == case["cause"].split()[0]]
+        scaled = own.to_numpy() / classifier.scale_
+        total = np.abs(scaled[:, None] - scaled).sum(axis=(1, 2))
+        assert own.index[total.argmin()] == case["sample"]
+        assert case["rejects"] == len(own)
+        assert case["sentence"] == str(classifier.explain(X.loc[case["sample"]]))
+
+
+def test_chunks_change_nothing(data, classifier, report, monkeypatch):
+    monkeypatch.setattr(reports, "_CHUNK", 37)
+    other = classifier.report(data[2], data[3], data[4], reasons=3, random_state=5)
+    one, two = report.to_frame(), other.to_frame()
+    assert one.drop(columns="value").equals(two.drop(columns="value"))
+    for a, b in zip(one["value"], two["value"], strict=True):
+        assert a == (pytest.approx(b, rel=1e-9) if isinstance(a, float) else b)
+    assert report.typical.equals(other.typical)
+
+
+def test_progress_is_shown_over_all_rows(data, classifier, capsys):
+    classifier.report(data[2], reasons=0, progress=True)
+    assert "284/284" in capsys.readouterr().err
+
+
+def test_all_numbers_are_one_table_and_each_table_has_its_name(report):
+    whole = report.to_frame()
+    assert set(whole["table"]) == {"rates", "causes", "features", "costs", "confusion", "groups", "tests"}
+    row = whole.query("table == 'costs' and row == 'accepted as benign' and column == 'median'")
+    assert row["value"].item() == report.costs.loc[("accepted as", "benign"), "median"]
+    assert report.to_frame("causes") is report.causes
+    with pytest.raises(ValueError, match="table must be one of"):
+        report.to_frame("cause")
+
+
+def test_text_says_what_the_tables_do(report):
+    text = str(report)
+    assert f"{report.facts['rejects']} of 284 samples are rejected" in text
+    assert "worst texture (" in text
+    assert "Groups differ in rejects (p below 0.001, chi-square)" in text
+    assert " nan" not in text
+
+
+def test_the_picture_has_bars_of_the_tables(report):
+    figure = report.plot(most=3)
+    why, whom, what, cost = figure.axes
+    assert [bar.get_width() for bar in why.patches] == report.causes["rejects"].tolist()
+    up, down = report.features["up"].head(3).tolist(), (-report.features["down"].head(3)).tolist()
+    assert [bar.get_width() for bar in what.patches] == up + down
+    assert whom.lines[0].get_xdata().tolist() == report.groups["reject_rate"].tolist()
+    assert len(cost.lines[0].get_xdata()) == len(report.distances)
+    assert plt.get_fignums() == []
+
+
+# Edges
+
+
+def blobs(threshold, **parameters):
+    X, y = make_blobs(60, centers=[[0, 0], [2.5, 0], [0, 2.5]], random_state=0)
+    return RejectOptionClassifier(GLVQ(), threshold=threshold, **parameters).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_nothing_and_everything_rejected(threshold, tmp_path):
+    classifier, X, y = blobs(threshold)
+    report = classifier.report(X, y, y % 2, fixed=[0], reasons=1)
+    assert report.rates.loc["rejected", "share"] == threshold
+    assert np.isfinite(report.rates.to_numpy()).all()
+    assert np.isfinite(report.features.to_numpy()).all()
+    assert report.rates.loc["rejects without a counterfactual", "count"] <= 60 * threshold
+    report.to_html(tmp_path / "page.html")
+    assert "nan" not in str(report)
+    assert "nan" not in (tmp_path / "page.html").read_text().partition("<main>")[0]
+
+
+def test_rejects_without_an_answer_are_counted_and_told():
+    classifier, X, _ = blobs(0.5)
+    report = classifier.report(X, fixed=[0, 1], reasons=0)
+    row = report.rates.loc["rejects without a counterfactual"]
+    assert row["count"] == row["of"] == classifier.rejects(X).sum() > 0
+    assert report.features["changed"].sum() == 0
+    assert report.typical["sentence"].str.contains("fixing").all()
+    assert len(report.costs) == len(report.distances) == 0
+
+
+def test_local_thresholds_and_unknown_causes_have_a_report():
+    X, y = make_blobs(200, centers=[[0, 0], [2.5, 0]], random_state=0)
+    local = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.2), local=True).fit(X, y)
+    assert "nearest prototype" in str(local.report(X, y, reasons=0))
+    local.familiarity_ = type(local.familiarity_)({})
+    assert local.report(X, y, reasons=0).causes.index.tolist() == ["of unknown cause"]
+
+
+def test_missing_groups_are_a_group():
+    classifier, X, _ = blobs(0.4)
+    groups = pd.Series(["a", None, np.nan] * 20)
+    assert classifier.report(X, groups=groups, reasons=0).groups.index.tolist() == ["(missing)", "a"]
+
+
+def test_errors_name_the_argument():
+    classifier, X, y = blobs(0.4)
+    for arguments, message in [
+        ({"y": y[:5]}, "y must have a label for each of the 60"),
+        ({"y": y.astype(str)}, "y must hold labels of the classes"),
+        ({"groups": y[:5]}, "groups must have an entry for each of the 60"),
+        ({"groups": np.arange(60)}, "groups must be at most 50"),
+        ({"reasons": -1}, "reasons must be"),
+        ({"random_state": 0.5}, "random_state must be"),
+        ({"on_infeasible": "raise"}, "on_infeasible cannot be given"),
+        ({"how": "sparsest"}, "how cannot be given"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            classifier.report(X, **arguments)
+
+
+# The page
+
+
+class Page(html.parser.HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Return a report all of whose names are markup."""
+    X, y = make_blobs(80, centers=[[0, 0], [2.0, 0]], random_state=0)
+    frame = pd.DataFrame(X, columns=["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>'])
+    frame.index = [f"<i>{i}</i>" for i in range(80)]
+    labels = np.array(["<b>no</b>", "'&amp;"])[y]
+    classifier = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.3)).fit(frame, labels)
+    groups = pd.Series(np.where(X[:, 0] > 1, "<u>", "</table>"), name="<style>*{}</style>")
+    return classifier.report(frame, labels, groups, reasons=2), frame
+
+
+def test_names_stay_text(hostile, tmp_path):
+    report, _ = hostile
+    report.to_html(tmp_path / "page.html")
+    for text in ((tmp_path / "page.html").read_text(encoding="utf-8"), report._repr_html_()):
+        page = Page(text)
+        tags = [tag for tag, _ in page.tags]
+        assert not {"script", "i", "b", "u"} & {*tags}
+        assert tags.count("style") == 1
+        assert all(attributes["src"].startswith("data:") for tag, attributes in page.tags if tag == "img")
+        assert any("<b>no</b>" in part for part in page.texts)
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "<script>alert(1)</script>" in page.texts
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+
+
+def test_every_table_has_a_caption_headers_and_a_box_that_scrolls(report, tmp_path):
+    report.to_html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = Page(text)
+    tags = [tag for tag, _ in page.tags]
+    boxes = [attributes for tag, attributes in page.tags if attributes.get("class") == "scroll"]
+    assert tags.count("table") == tags.count("caption") == len(boxes) - 1 == 8 - 1
+    assert all(box["tabindex"] == "0" and box["aria-label"] for box in boxes)
+    assert all(attributes["scope"] in ("row", "col") for tag, attributes in page.tags if tag == "th")
+    headings = [int(tag[1]) for tag in tags if tag in ("h1", "h2", "h3")]
+    assert headings[0] == 1
+    assert max(np.diff(headings)) == 1
+    assert all(attributes["alt"] for tag, attributes in page.tags if tag == "img")
+    assert "http" not in text.replace('http-equiv="Content', "")
+
+
+def test_a_page_is_written_whole_or_not_at_all(report, tmp_path, monkeypatch):
+    file = tmp_path / "page.html"
+    report.to_html(file)
+    before = file.read_bytes()
+    report.to_html(file)
+    assert file.read_bytes() == before
+    with pytest.raises(FileNotFoundError):
+        report.to_html(tmp_path / "nowhere" / "page.html")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        report.to_html(file)
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.slow
+def test_pages_of_real_tables_in_a_browser(report, hostile, tmp_path):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    wine = RejectOptionClassifier(option="decision-distance", threshold=("reject_rate", 0.2)).fit(X, y)
+    Z, z = load_iris(return_X_y=True, as_frame=True)
+    iris = RejectOptionClassifier(option="probabilistic", threshold=("reject_rate", 0.2)).fit(Z, z)
+    pages = {
+        "cancer": report,
+        "wine": wine.report(X, y, X["ash"] > 2.4, reasons=2),
+        "iris": iris.report(Z, z, reasons=1),
+        "hostile": hostile[0],
+    }
+    with chromium() as browser:
+        for (name, page), scheme, width in product(pages.items(), ("light", "dark"), (1280, 390)):
+            file = tmp_path / f"{name}.html"
+            page.to_html(file)
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            tab, told = context.new_page(), []
+            tab.on("console", lambda message, told=told: told.append(message.text))
+            tab.on("request", lambda request, told=told: told.append(request.url))
+            tab.on("dialog", lambda dialog, told=told: told.append(dialog.message))
+            tab.goto(file.as_uri())
+            assert [one for one in told if one != file.as_uri() and not one.startswith("data:")] == []
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            found = Axe().run(tab).response["violations"]
+            assert [(one["id"], one["impact"]) for one in found] == [], (name, scheme, width)
+            dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+            assert dark == (scheme == "dark")
+            context.close()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rows_take_bounded_memory():
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(100_000, n_features=8, centers=3, cluster_std=4.0, random_state=0)
+    classifier = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.1)).fit(X[:2000], y[:2000])
+    groups = rng.integers(0, 3, len(X))
+    tracemalloc.start()
+    report = classifier.report(X, y, groups, reasons=2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert report.facts["rejects"] > 5_000
+    assert peak < 150e6
+
+
+# One change for many
+
+
+def smallest_offset(option, theta, X, wanted, weights, fixed=(), low=-np.inf, high=np.inf):
+    """Return the size of the smallest offset: every choice of samples and of a cell for each, by CVXPY."""
+    model = option.model
+    p, L, label = model.prototypes, model.L, np.asarray(model.labels)
+
+    def squared(z, q):
+        return cp.sum_squares(L @ (z - q))
+
+    def linear(z, a, b):
+        """Return |L (z - b)|^2 - |L (z - a)|^2, which is linear in z."""
+        G = L.T @ L
+        return 2 * (a - b) @ G @ z + b @ G @ b - a @ G @ a
+
+    def cells(z):
+        for i in range(len(p)):
+            others = [j for j in range(len(p)) if label[j] != label[i]]
+            if isinstance(option, RelativeSimilarity):
+                yield [2 * theta * squared(z, p[i]) <= (1 - theta) * linear(z, p[i], p[j]) for j in others]
+                continue
+            for k in others:
+                same = [linear(z, p[i], p[j]) >= 0 for j in range(len(p)) if label[j] == label[i] and j != i]
+                rival = [linear(z, p[k], p[j]) >= 0 for j in others if j != k]
+                apart = option.separations[i, k]
+                yield [*same, *rival, linear(z, p[i], p[k]) >= 2 * theta * apart]
+
+    best = np.inf
+    for rows in combinations(range(len(X)), wanted):
+        delta = cp.Variable(X.shape[1])
+        for choice in product(*(list(cells(X[i] + delta)) for i in rows)):
+            limits = [delta[k] == 0 for k in fixed]
+            for i in rows:
+                ends = np.minimum(X[i], low), np.maximum(X[i], high)
+                limits += [
+                    X[i, k] + delta[k] >= ends[0][k] for k in range(len(weights)) if ends[0][k] > -np.inf
+                ]
+                limits += [
+                    X[i, k] + delta[k] <= ends[1][k] for k in range(len(weights)) if ends[1][k] < np.inf
+                ]
+            program = cp.Problem(
+                cp.Minimize(weights @ cp.abs(delta)), [*limits, *chain.from_iterable(choice)]
+            )
+            program.solve(solver="CLARABEL")
+            if program.status in ("optimal", "optimal_inaccurate"):
+                best = min(best, program.value)
+    return best
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("make", [RelativeSimilarity, DecisionDistance])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_common_change_is_the_smallest_of_all_choices(make, seed):
+    rng = np.random.default_rng(seed)
+    model = PrototypeModel(
+        3 * rng.normal(size=(3, 2)), np.array(list("aab" if seed else "abc")), rng.normal(size=(2, 2))
+    )
+    option, many = make(model), rng.normal(size=(200, 2))
+    theta = float(np.quantile(option.certainty(many), 0.6))
+    X = many[~option.accepts(many, theta)][:4]
+    weights = np.array([1.0, 2.0])
+    for share, wanted in ((0.5, 2), (0.75, 3)):
+        expected = smallest_offset(option, theta, X, wanted, weights)
+        found = common_change(option, theta, X, share, weights=weights, effort=2000)
+        assert found.distance == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert found.lower_bound <= expected * (1 + 1e-5) + 1e-7
+        assert found.gap <= 1e-5
+        assert found.distance == pytest.approx(weights @ np.abs(found.delta))
+        assert option.accepts(X + found.delta, theta).sum() >= wanted == found.wanted
+        assert (option.accepts(X + found.delta, theta) == found.accepted).all()
+
+
+def test_a_common_change_keeps_to_fixed_features_and_bounds():
+    option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 1]], ["a", "b"], feature_names=["w", "h"]))
+    X = np.array([[1.9, 0.3], [2.1, 0.2], [2.2, 0.9]])
+    for asked in ({"fixed": [1]}, {"bounds": {0: (1.0, 3.2)}}):
+        found = common_change(option, 0.6, X, 1.0, **asked, effort=500)
+        fixed, ends = asked.get("fixed", ()), asked.get("bounds", {0: (-np.inf, np.inf)})[0]
+        low, high = np.array([ends[0], -np.inf]), np.array([ends[1], np.inf])
+        expected = smallest_offset(option, 0.6, X, 3, np.ones(2), fixed, low, high)
+        assert found.distance == pytest.approx(expected, rel=1e-4)
+        assert found.gap <= 1e-5
+        assert (found.delta[list(fixed)] == 0).all()
+        moved = X + found.delta
+        assert ((low <= moved) & (moved <= high)).all()
+        assert option.accepts(moved, 0.6).all()
+    up = common_change(option, 0.6, X, 1.0, increase_only=[0, 1])
+    assert (up.delta >= 0).all()
+    as_a = common_change(option, 0.6, X, 1.0, target="a")
+    assert (option.predict(X + as_a.delta) == "a").all()
+
+
+def test_the_sentence_of_a_common_change_is_true_as_shown():
+    option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 1]], ["a", "b"], feature_names=["w", "h"]))
+    X = np.array([[1.9, 0.3], [2.1, 0.2], [2.2, 0.9]])
+    found = common_change(option, 0.6, X, 0.6)
+    text = str(found)
+    shown = {
+        w.split()[0]: float(w.split()[1].replace("−", "-"))
+        for w in text.split("with ")[1].split(" for all")[0].split(" and ")
+    }
+    delta = np.array([shown.get("w", 0.0), shown.get("h", 0.0)])
+    assert f"{option.accepts(X + delta, 0.6).sum()} of 3 samples are accepted" in text
+    assert option.accepts(X + delta, 0.6).sum() >= 2
+    assert np.abs(delta).sum() <= found.distance * 1.02
+    frame = found.to_frame()
+    assert frame["cost"].sum() == pytest.approx(found.distance)
+    assert frame["cost"].is_monotonic_decreasing
+    assert common_change(option, 0.6, [[0.0, 0.0], [4.0, 1.0]]).distance == 0.0
+
+
+def test_a_common_change_that_is_impossible_is_told_why():
+    option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 0]], ["a", "b"], feature_names=["w", "h"]))
+    X = np.array([[1.9, 0.3], [2.1, 0.2]])
+    with pytest.raises(NoCounterfactualError, match=r"no common change.*only 0 can.*fixing w"):
+        common_change(option, 0.6, X, 1.0, fixed=["w"])
+    apart = np.array([[0.5, 0.0], [3.5, 0.0]])  # each is near its own prototype
+    with pytest.raises(NoCounterfactualError, match="each of 2 can be accepted alone, but not so many"):
+        common_change(option, 0.99, apart, 1.0, bounds={"w": (0.0, 4.0)})
+    for wrong, message in (({"share": 0.0}, "share"), ({"effort": 0}, "effort")):
+        with pytest.raises(ValueError, match=f"{message} must be"):
+            common_change(option, 0.6, X, **wrong)
+    with pytest.raises(ValueError, match="X must have several samples"):
+        common_change(option, 0.6, X[0])
+
+
+def test_bounds_that_leave_one_value_are_met_to_the_digit():
+    option = RelativeSimilarity(PrototypeModel([[0.1, 0], [4.3, 0]], ["a", "b"]))
+    X = np.array([[2.0, 0.3], [2.0, 0.7], [2.0, 0.1]])
+    found = common_change(option, 0.6, X, 1.0, bounds={0: (0.25, 0.25)})
+    assert (X[:, 0] + found.delta[0] == 0.25).all()
+    assert option.accepts(X + found.delta, 0.6).all()
+    assert found.gap < 1e-9
+    with pytest.raises(NoCounterfactualError, match=r"no common change .* each of 3 can be"):
+        common_change(
+            option, 0.6, X + np.array([[0.0, 0], [0.1, 0], [0.2, 0]]), 1.0, bounds={0: (0.25, 0.25)}
+        )
+
+
+def test_with_probabilities_of_three_classes_the_answer_is_valid_and_the_gap_honest():
+    X, y = load_iris(return_X_y=True)
+    option = ProbabilisticCertainty().fit(X, y)
+    theta = float(np.quantile(option.certainty(X), 0.1))
+    rejects = X[~option.accepts(X, theta)][:6]
+    found = common_change(option, theta, rejects, 0.5)
+    assert option.accepts(rejects + found.delta, theta).sum() >= 3
+    alone = np.sort(explain(option, theta, rejects).distances)
+    assert 0 < found.lower_bound <= alone[2] * (1 + 1e-9) <= found.distance * (1 + 2e-3)
+
+
+def test_a_classifier_knows_units_and_ranges(data, classifier):
+    X = data[2]
+    rejects = X[classifier.rejects(X)].iloc[:8]
+    found = classifier.common_change(rejects, 0.5, effort=5)
+    assert found.distance == pytest.approx(np.abs(found.delta) @ (1 / classifier.scale_))
+    assert (~classifier.rejects(rejects + found.delta)).sum() >= 4
+    moved = (rejects + found.delta).to_numpy()[found.accepted]
+    seen, own = classifier.observed_, rejects.to_numpy()[found.accepted]
+    assert ((np.minimum(seen.lower, own) <= moved) & (moved <= np.maximum(seen.upper, own))).all()
+    assert set(found.to_frame()["feature"]) <= set(X.columns)
+    assert "within the observed ranges" in str(found)
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    file = tmp_path_factory.mktemp("data") / "iris.csv"
+    X.assign(species=np.array(["a", "b", "c"])[y], site=["n", "s"] * 75).to_csv(file, index=False)
+    return file
+
+
+def test_the_command_fits_reports_saves_and_explains(table, tmp_path, capsys):
+    page, model = tmp_path / "page.html", tmp_path / "model.json"
+    options = [
+        "--label",
+        "species",
+        "--groups",
+        "site",
+        "--threshold",
+        "reject_rate",
+        "0.2",
+        "--reasons",
+        "1",
+    ]
+    assert main(["report", str(table), *options, "--out", str(page), "--save", str(model)]) == 0
+    told = capsys.readouterr().out
+    assert "Fitted to 75 rows; reported are the other 75." in told
+    classifier = RejectOptionClassifier.load(model)
+    assert "site" not in classifier.feature_names_in_
+    frame = pd.read_csv(table)
+    X = frame[list(classifier.feature_names_in_)]
+    row = int(np.flatnonzero(classifier.rejects(X))[0])
+    assert main(["explain", str(table), "--row", str(row), "--model", str(model)]) == 0
+    assert str(classifier.explain(X.iloc[row])) in capsys.readouterr().out
+    fixed = "petal length (cm)"
+    assert main(["explain", str(table), "--row", str(row), "--model", str(model), "--fixed", fixed]) == 0
+    assert str(classifier.explain(X.iloc[row], fixed=[fixed])) in capsys.readouterr().out
+    assert main(["report", str(table), "--model", str(model), "--reasons", "0", "--out", str(page)]) == 0
+    assert f"{classifier.rejects(X).sum()} of 150 samples are rejected" in capsys.readouterr().out
+    assert "150 samples are rejected" in page.read_text(encoding="utf-8")
+
+
+def test_the_command_explains_a_row_that_the_model_has_not_seen(table, capsys):
+    words = [
+        "explain",
+        str(table),
+        "--label",
+        "species",
+        "--drop",
+        "site",
+        "--row",
+        "70",
+        "--threshold",
+        "0.9",
+    ]
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("Row 70: rejected: relative similarity")
+
+
+def test_what_is_wrong_is_said_in_one_line(table, tmp_path, capsys):
+    once, empty, junk = (tmp_path / name for name in ("once.csv", "empty.csv", "junk.csv"))
+    frame = pd.read_csv(table)
+    frame.assign(species=["once", *frame["species"][1:]]).to_csv(once, index=False)
+    frame.assign(species=[None, *frame["species"][1:]]).to_csv(empty, index=False)
+    junk.write_bytes(b"\xff\xfe\x00\x01,\x80")
+    out, fit = ["--out", str(tmp_path / "page.html")], ["--label", "species", "--drop", "site"]
+    for words, message in [
+        (["report", "nowhere.csv", *fit, *out], "nowhere.csv: there is no such file"),
+        (["report", str(junk), *fit, *out], "junk.csv cannot be read as CSV"),
+        (["report", str(table), "--label", "kind", *out], "--label must name a column; found 'kind'"),
+        (["report", str(table), *out], "--label must name the column of the classes"),
+        (["report", str(table), *fit, "--groups", "side", *out], "--groups must name a column"),
+        (["report", str(table), "--label", "species", "--drop", "side", *out], "--drop must name a column"),
+        (["report", str(once), *fit, *out], "class once of column 'species' is seen only once"),
+        (["report", str(empty), *fit, *out], "has no label in row 0"),
+        (["report", str(table), *fit, "--threshold", "risk", "much", *out], "'much' is no number"),
+        (["report", str(table), *fit, "--threshold", "kne", *out], "threshold must be a number, 'knee'"),
+        (["report", str(table), *fit, "--option", "none", *out], "option must be"),
+        (["report", str(table), *fit, "--fixed", "height", "--reasons", "0", *out], "fixed must hold names"),
+        (["report", str(table), *fit, "--out", str(tmp_path / "no" / "page.html")], "--out must be a file"),
+        (["report", str(table), "--model", str(table), *out], "is not a stored classifier"),
+        (["explain", str(table), *fit, "--row", "150"], "--row must be from 0 to 149"),
+    ]:
+        assert main(words) == 2, words
+        told = capsys.readouterr()
+        assert message in told.err
+        assert "\n" not in told.err.strip().removeprefix("note")
+        assert told.out == ""
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.slow
+def test_the_command_is_one(table, tmp_path):
+    words = [sys.executable, "-m", "lvqrej", "report", str(table), "--label", "nothing", "--out", "x.html"]
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ran.returncode == 2
+    assert "Traceback" not in ran.stderr
+    assert ran.stderr.startswith("lvqrej: error: --label must name a column")
