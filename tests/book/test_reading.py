@@ -13,10 +13,6 @@ import reading  # noqa: E402
 #: Chapters of the first edition that are still too long, or do not yet say how long they take. Only remove.
 PENDING = {
     "09-explain-your-own-rejects",
-    "11-algorithmic-properties",
-    "12-goodness",
-    "13-published-code",
-    "14-reproduction-report",
 }
 
 #: The front page is for finding one's way.

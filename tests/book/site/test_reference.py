@@ -24,7 +24,7 @@ TERMS = {
     "relative similarity": "05-relative-similarity",
     "distance to the decision boundary": "06-decision-distance",
     "probabilistic certainty": "07-probabilistic-certainty",
-    "T21": "11-algorithmic-properties",
+    "T21": "11-the-experiments",
 }
 
 
