@@ -85,7 +85,7 @@ bench: env ## measure speed, side by side, as ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 # The site's own exports lie in _build/html/figures; these need no site.
-figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=05-relative-similarity makes one chapter's
+figures: env ## every figure and table as SVG, PDF, PNG and CSV in _build/figures; CHAPTER=07-relative-similarity makes one chapter's
 	$(BIN)/python book/_ext/regenerate.py $(CHAPTER)
 
 check-figures: env ## make the figures again and compare with the run before: the same bytes

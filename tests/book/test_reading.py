@@ -10,11 +10,6 @@ sys.path.insert(0, str(ROOT / "book/_ext"))
 
 import reading  # noqa: E402
 
-#: Chapters of the first edition that are still too long, or do not yet say how long they take. Only remove.
-PENDING = {
-    "09-explain-your-own-rejects",
-}
-
 #: The front page is for finding one's way.
 FRONT = next(iter(reading.chapters()))
 
@@ -120,19 +115,13 @@ def test_minutes_are_words_and_formulas_rounded_up_to_five(counted):
 
 
 @pytest.mark.parametrize("chapter", reading.chapters())
-def test_no_chapter_is_above_the_limits_and_each_states_its_time(chapter, request):
-    if Path(chapter).name in PENDING:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="of the first edition; see PENDING"))
+def test_no_chapter_is_above_the_limits_and_each_states_its_time(chapter):
     counts = reading.counts_of(ROOT / f"{chapter}.md")
     assert counts.open == []
     if reading.chapters()[chapter] != reading.WITHOUT_LIMITS:
         for name, most in reading.LIMITS.items():
             assert getattr(counts, name) <= most, name
     assert counts.stated == (None if chapter == FRONT else counts.minutes)
-
-
-def test_pending_chapters_are_chapters():
-    assert {Path(chapter).name for chapter in reading.chapters()} >= PENDING
 
 
 def test_the_whole_book_takes_the_sum_of_its_chapters():

@@ -19,12 +19,12 @@ TERMS = {
     "certainty": "03-reject-options",
     "certainty measure": "03-reject-options",
     "threshold": "03-reject-options",
-    "counterfactual": "04-counterfactual-explanations",
-    "counterfactual explanation": "04-counterfactual-explanations",
-    "relative similarity": "05-relative-similarity",
-    "distance to the decision boundary": "06-decision-distance",
-    "probabilistic certainty": "07-probabilistic-certainty",
-    "T21": "11-the-experiments",
+    "counterfactual": "06-counterfactual-explanations",
+    "counterfactual explanation": "06-counterfactual-explanations",
+    "relative similarity": "07-relative-similarity",
+    "distance to the decision boundary": "08-decision-distance",
+    "probabilistic certainty": "09-probabilistic-certainty",
+    "T21": "16-the-experiments",
 }
 
 
@@ -101,7 +101,7 @@ def test_a_citation_has_the_label_of_one_entry_of_the_bibliography_and_of_no_oth
 
 
 def test_no_line_breaks_between_a_number_and_its_unit():
-    article = soup("notebooks/08-how-fast.html").find("article")
+    article = soup("notebooks/25-how-fast.html").find("article")
     text = "".join(part for part in article.find_all(string=True) if not part.find_parent("pre"))
     assert "\u00a0%" in text
     assert not re.search(r"\d (?:%|s\b|ms\b|µs\b)", text)
