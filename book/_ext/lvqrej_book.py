@@ -27,6 +27,28 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
 PACKAGES = ("lvqrej", "numpy", "scipy", "scikit-learn", "sklearn-lvq", "clarabel", "cvxpy")
+#: Chapters of the first edition by their addresses, and where they are now.
+MOVED = {
+    "04-counterfactual-explanations": "06-counterfactual-explanations",
+    "05-relative-similarity": "07-relative-similarity",
+    "06-decision-distance": "08-decision-distance",
+    "07-probabilistic-certainty": "09-probabilistic-certainty",
+    "08-how-fast": "25-how-fast",
+    "09-explain-your-own-rejects": "11-explain-your-own-rejects",
+    "10-digits": "13-digits",
+    "11-algorithmic-properties": "16-the-experiments",
+    "12-goodness": "16-the-experiments",
+    "13-published-code": "17-published-code",
+    "14-reproduction-report": "18-reproduction-report",
+    "15-sparser-several-robust-plausible": "14-sparser-several-robust-plausible",
+    "16-at-scale": "26-at-scale",
+}
+LEADS_TO = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>This chapter has moved</title>'
+    '<meta http-equiv="refresh" content="0; url={page}"><link rel="canonical" href="{page}"></head>'
+    '<body><main><h1>This chapter has moved</h1><p><a href="{page}">It is here now.</a></p></main></body>'
+    "</html>"
+)
 #: What Sphinx calls the things it numbers, and what we do; whatever else is numbered is a theorem or its kin.
 NUMBERED = {"figure": "figures", "table": "tables", "displaymath": "equations", "exercise": "exercises"}
 #: A formula and what touches it.
@@ -294,11 +316,15 @@ def remove_front_door(app: Sphinx) -> None:
 
 
 def remove_gone_pages(app: Sphinx, error: Exception | None) -> None:
-    """Delete the pages of an earlier build whose source has left the book."""
+    """Delete the pages of an earlier build whose source has left the book; lead on from those that moved."""
     if error is None and app.builder.name == "html":
         for page in Path(app.outdir).glob("[!_]*/**/*.html"):
             if page.relative_to(app.outdir).with_suffix("").as_posix() not in app.env.found_docs:
                 page.unlink()
+        for old, new in MOVED.items():
+            if f"notebooks/{new}" in app.env.found_docs:
+                page = Path(app.outdir, "notebooks", old).with_suffix(".html")
+                page.write_text(LEADS_TO.format(page=f"{new}.html"), encoding="utf-8")
 
 
 def escape_markup(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

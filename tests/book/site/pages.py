@@ -14,7 +14,9 @@ FRONT = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["root"] 
 PAGES = sorted(
     file.relative_to(SITE).as_posix() for file in SITE.rglob("*.html") if "_static" not in file.parts
 )
-PAGES = [page for page in PAGES if page != "index.html"]
+#: Old addresses of chapters, which lead on.
+MOVED = [page for page in PAGES if 'http-equiv="refresh"' in (SITE / page).read_text(encoding="utf-8")]
+PAGES = [page for page in PAGES if page != "index.html" and page not in MOVED]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 PROSE = [page for page in PAGES if page.startswith(("notebooks/", "book/"))]
 

@@ -5,7 +5,7 @@ from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from pages import CONFIG, FRONT, SITE, repository, soup
+from pages import CONFIG, FRONT, MOVED, PAGES, SITE, repository, soup
 
 REFERENCES = {"a": "href", "link": "href", "img": "src", "script": "src", "source": "src", "object": "data"}
 
@@ -35,6 +35,16 @@ def test_internal_links_and_anchors_resolve(page):
         tag[key] for name, key in REFERENCES.items() for tag in soup(page).find_all(name, attrs={key: True})
     }
     assert [problem for address in sorted(addresses) if (problem := broken(page, address))] == []
+
+
+def test_old_addresses_of_chapters_lead_to_chapters():
+    assert len(MOVED) == 13
+    for page in MOVED:
+        target = normpath(f"{page}/../{soup(page).a['href']}")
+        assert target in PAGES
+        assert (
+            soup(page).find("meta", attrs={"http-equiv": "refresh"})["content"].endswith(soup(page).a["href"])
+        )
 
 
 @pytest.mark.parametrize("address", ["no-such-page.html", "#no-such-anchor", "../outside.html"])
