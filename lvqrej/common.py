@@ -360,32 +360,25 @@ def intersected(parts: list[tuple[Cells, int, Floats]]) -> Cells:
     """
     own: dict[int, int] = {}  # where the metrics of a part begin; most share them
     metrics: list[Floats] = []
-    fields: dict[str, list[Any]] = {name: [] for name in ("points", "point_metric", "near", "far", "alpha")}
-    fields |= {name: [] for name in ("beta", "gamma", "plain")}
-    points = plains = 0
+    fields: dict[str, list[Any]] = {}
+    points = 0
     for cells, c, x in parts:
         if id(cells.metrics) not in own:
             own[id(cells.metrics)] = len(metrics)
             metrics.extend(cells.metrics)
         j = cells.rows[c][cells.rows[c] >= 0]
-        plain = cells.near[j] < 0
-        normals = np.zeros((0, len(x))) if cells.plain is None else cells.plain[cells.far[j][plain]]
-        gamma = cells.gamma[j]
-        gamma[plain] -= normals @ x
-        far = cells.far[j] + points
-        far[plain] = plains + np.arange(len(normals))
         for name, part in {
             "points": cells.points - x,
             "point_metric": cells.point_metric + own[id(cells.metrics)],
-            "near": np.where(plain, -1, cells.near[j] + points),
-            "far": far,
+            "near": cells.near[j] + points,
+            "far": cells.far[j] + points,
             "alpha": cells.alpha[j],
             "beta": cells.beta[j],
-            "gamma": gamma,
-            "plain": normals,
+            "gamma": cells.gamma[j] - cells.linear[j] @ x,
+            "linear": cells.linear[j],
         }.items():
-            fields[name].append(part)
-        points, plains = points + len(cells.points), plains + len(normals)
+            fields.setdefault(name, []).append(part)
+        points += len(cells.points)
     joined: dict[str, Any] = {name: np.concatenate(part) for name, part in fields.items()}
     rows = np.arange(len(joined["near"]))[None]
     return Cells(
