@@ -58,8 +58,9 @@ _INTRODUCTIONS = {
 from every prototype than 99 % of the training samples.</p>""",
     "What would have to change": """<p>For each reject the nearest input is found that would be accepted. The
 table counts in how many of these a feature changes, and by how much on average where it does, in its own
-units. A feature holds a reject if it belongs to a set of values that alone keep it rejected, whatever the
-others are within the bounds; this was asked of {reasons} of {rejects} rejects, drawn at random.</p>""",
+units; of a category it has the most frequent change. A feature holds a reject if it belongs to a set of
+values that alone keep it rejected, whatever the others are within the bounds; this was asked of {reasons} of
+{rejects} rejects, drawn at random.</p>""",
     "What acceptance costs": """<p>The cost is the sum of all changes, each divided by the scale of its
 feature, or weighed as was asked.</p>""",
     "Whom": """<p>A small p-value says that such a difference would rarely be chance. It does not say where it
@@ -138,6 +139,8 @@ def _cell(name: str, value: Any) -> str:
     if not isinstance(value, (float, np.floating)):
         return escape(str(value))
     shown = float(value)
+    if np.isnan(shown):
+        return "–"
     if name.split()[-1] in _SHARES:
         return f"{100 * shown:.1f} %"
     return f"{shown:,.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"

@@ -7,6 +7,7 @@ whole table, chunk by chunk, with exact intervals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lvqrej.columns import as_frame
 from lvqrej.fitting import with_rejects
 from lvqrej.storage import write_whole
 from lvqrej.thresholds import confusion, interval
 from lvqrej.validation import Floats, check_choice, check_number, check_path, describe
-from lvqrej.wording import listed
+from lvqrej.wording import level_text, listed
 
 #: Rows per chunk; at least so many chunks with a progress bar, if there are as many rows.
 _CHUNK, _STEPS = 4096, 50
@@ -51,15 +53,18 @@ class RejectReport:
         How many rejects are ambiguous between which two classes, or unfamiliar; with labels `wrong`, how
         many of them would have been errors.
     features : DataFrame
-        One row per feature, the most frequent first: in how many counterfactuals it is `changed`, goes `up`
-        or `down`, the `share` of that; `mean_change`, by how much where it changes, in its own units;
-        `cost_share`, its part of all costs; `holds`, in how many of the reasons it is that were asked for.
+        One row per column of the table, the most frequent first: in how many counterfactuals it is `changed`,
+        goes `up` or `down`, the `share` of that; `mean_change`, by how much where it changes, in its own
+        units, NaN for categories; `most_often`, the most frequent change of a category, such as "female →
+        male", empty for numbers (a column only if there are categories); `cost_share`, its part of all
+        costs; `holds`, in how many of the reasons it is that were asked for. Missing numbers change from
+        what the model takes them as.
     costs : DataFrame
         Quantiles of the cost of acceptance, of all rejects, by the class that they would be accepted as, and
         with labels by true class.
     typical : DataFrame
-        For each cause the most central reject (the medoid in the units of costs): cause, rejects, sample,
-        why, sentence.
+        For each cause the most central reject (the medoid in the units of costs, another level at its least
+        price): cause, rejects, sample, why, sentence.
     confusion, groups, tests : DataFrame or None
         True against predicted classes and rejects; rejects and errors by group; and tests whether groups
         differ, with the name of the test.
@@ -92,7 +97,7 @@ class RejectReport:
             if (own := getattr(self, name)) is not None:
                 plain = own.set_axis([" ".join(map(str, np.atleast_1d(row))) for row in own.index], axis=0)
                 columns = plain.set_axis(map(str, plain.columns), axis=1).reset_index(names="row")
-                parts.append(columns.melt("row", var_name="column").assign(table=name))
+                parts.append(columns.melt("row", var_name="column").dropna().assign(table=name))
         return pd.concat(parts, ignore_index=True)[["table", "row", "column", "value"]]
 
     def plot(self, most: int = 12) -> Any:
@@ -165,7 +170,8 @@ def reject_report(
     for name in ("on_infeasible", "how"):
         if name in options:
             raise ValueError(f"{name} cannot be given: rejects without an answer are counted")
-    table = X if hasattr(X, "iloc") else np.asarray(X)
+    numbers = classifier.option_.columns.takes_numbers
+    table = as_frame(X) if hasattr(X, "columns") else np.asarray(X, dtype=None if numbers else object)
     n = len(table)
     truth = None if y is None else _labels(y, n, classifier.classes_)
     group = None if groups is None else _groups(groups, n)
@@ -189,6 +195,7 @@ class _Counts:
         self.rejected: list[Any] = []
         self.rejects: list[Any] = []
         self.sums: Any = 0.0
+        self.levels: Counter[tuple[int, str]] = Counter()
         self.central: dict[str, tuple[Any, Floats]] = {}
 
     def explained(self, rows: Any) -> Any:
@@ -208,9 +215,8 @@ class _Counts:
         kinds = np.array([_kind(cause, self.classifier.classes_) for cause in causes], dtype=object)
         columns = {"row": rows, "kind": kinds, "found": result.found, "cost": result.distances}
         self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
-        self.names, changes, costs = _changes(result)
-        sums = [(changes > 0).sum(0), (changes < 0).sum(0), np.abs(changes).sum(0), costs.sum(0)]
-        self.sums, self.weights = self.sums + np.array(sums), result.required.weights
+        self.sums, self.required = self.sums + _changes(result), result.required
+        self.levels.update(_level_changes(result))
         for kind in {*kinds}:
             before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
             row = np.append(before, rows[kinds == kind])
@@ -251,21 +257,30 @@ class _Counts:
     def _features(self, answered: int, drawn: Any) -> Any:
         import pandas as pd
 
-        (up, down), (change, cost) = self.sums[:2].astype(int), self.sums[2:]
+        (changed, up, down), (change, cost) = self.sums[:3].astype(int), self.sums[3:]
         holds = np.zeros(len(up), dtype=np.int64)
         for reason in self.explained(drawn).sufficient_reasons(effort=0) if len(drawn) else ():
             holds[reason.indices] += 1
+        categories = [column.levels is not None for column in self.required.columns.columns]
         columns = {
-            "changed": up + down,
-            "share": (up + down) / answered,
+            "changed": changed,
+            "share": changed / answered,
             "up": up,
             "down": down,
-            "mean_change": change / np.maximum(up + down, 1),
+            "mean_change": np.where(categories, np.nan, change / np.maximum(changed, 1)),
+            "most_often": [self._most_often(k) for k in range(len(up))],
             "cost_share": cost / (cost.sum() or 1.0),
             "holds": holds,
         }
-        features = pd.DataFrame(columns, index=pd.Index(self.names, name="feature"))
-        return features.iloc[np.lexsort([-holds, -cost, -(up + down)])]
+        if not any(categories):
+            del columns["most_often"]
+        features = pd.DataFrame(columns, index=pd.Index(self.required.names, name="feature"))
+        return features.iloc[np.lexsort([-holds, -cost, -changed])]
+
+    def _most_often(self, k: int) -> str:
+        """Return the most frequent change of a category, of equally frequent ones the first by name."""
+        counts = {change: count for (column, change), count in self.levels.items() if column == k}
+        return min(counts, key=lambda change: (-counts[change], change), default="")
 
     def _typical(self, counts: Any) -> Any:
         """Return the most central reject of each of the most frequent kinds, with its explanation."""
@@ -275,7 +290,7 @@ class _Counts:
         cases = []
         for kind, count in counts.head(_SHOWN).items():
             rows, samples = self.central[kind]
-            scaled = samples * self.weights
+            scaled = samples * self.required.weights
             row = int(rows[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
             result, name = (
                 self.explained([row]),
@@ -290,13 +305,24 @@ class _Counts:
         return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
 
 
-def _changes(result: Any) -> tuple[list[str], Floats, Floats]:
-    """Return names of features, what each counterfactual changes (n, d), 0 where there is none, and costs.
+def _changes(result: Any) -> Floats:
+    """Return for each of the table's columns how many answers change it, raise it and lower it, and sums.
 
-    All that a report knows of columns comes from here.
+    The sums are of how much it changes, 0 for categories, and of what that costs; all in shape (5, d).
     """
-    changes = np.where(result.found[:, None], result.counterfactuals - result.samples, 0.0)
-    return result.feature_names, changes, result.required.weights * np.abs(changes)
+    found, required = result.found, result.required
+    X, Z = result.samples[found], result.counterfactuals[found]
+    change = np.nan_to_num(required.columns.changes(X, Z))
+    parts = result.changed, change > 0, change < 0, np.abs(change), required.costs(X, Z)
+    return np.array([part.sum(axis=0, dtype=float) for part in parts])
+
+
+def _level_changes(result: Any) -> Iterator[tuple[int, str]]:
+    """Return each change of a category: its column, and the change in words."""
+    categories = [k for k, column in enumerate(result.required.columns.columns) if column.levels]
+    for row, i in zip(*np.nonzero(result.changed[:, categories]), strict=True):
+        before, after = result.before(row)[categories[i]], result.after(row)[categories[i]]
+        yield categories[i], f"{level_text(before)} → {level_text(after)}"
 
 
 def _taken(table: Any, rows: Any) -> Any:

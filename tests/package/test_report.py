@@ -4,6 +4,7 @@ import html.parser
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from itertools import chain, combinations, product
 from math import comb
 
@@ -16,6 +17,8 @@ from axe_playwright_python.sync_playwright import Axe
 from browser import chromium
 from scipy.stats import binomtest, chi2_contingency, fisher_exact
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from lvqrej import (
     GLVQ,
@@ -215,6 +218,143 @@ def test_the_picture_has_bars_of_the_tables(report):
     assert whom.lines[0].get_xdata().tolist() == report.groups["reject_rate"].tolist()
     assert len(cost.lines[0].get_xdata()) == len(report.distances)
     assert plt.get_fignums() == []
+
+
+# Categories and gaps
+
+
+def passengers(n=240):
+    """Return a table of text, truth values and numbers with gaps in each, and labels."""
+    rng = np.random.default_rng(3)
+    sex, berth = rng.choice(["female", "male"], n), rng.choice(["first", "second", "third"], n)
+    age, fare, alone = np.round(rng.normal(35, 12, n)), np.round(rng.gamma(2, 10, n), 1), rng.random(n) < 0.4
+    score = (sex == "female") + 0.9 * (berth == "first") + 0.03 * fare - 0.04 * age + rng.normal(0, 0.6, n)
+    table = pd.DataFrame({"sex": sex, "age": age, "class": berth, "alone": alone, "fare": fare})
+    table["alone"] = table["alone"].astype("boolean")
+    for name, value in (("age", np.nan), ("class", None), ("alone", pd.NA)):
+        table.loc[rng.random(n) < 0.12, name] = value
+    return table, np.where(score > np.median(score), "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    X, y = passengers()
+    return RejectOptionClassifier(threshold=("reject_rate", 0.25)).fit(X[::2], y[::2]), X[1::2], y[1::2]
+
+
+#: With these categories and numbers change.
+CHEAP = {"sex": 0.1, "class": 0.12}
+
+
+def test_a_report_of_categories_and_gaps_speaks_of_the_tables_columns(mixed):
+    classifier, X, y = mixed
+    report = classifier.report(X, y, X["sex"], reasons=2, weights=CHEAP)
+    whys = [classifier.explain(X.loc[row], weights=CHEAP) for row in X.index[classifier.rejects(X)]]
+    assert {*report.features.index} == {*X.columns}
+    holds = pd.Series(0, index=X.columns)
+    order = np.random.default_rng(0).permutation(len(X))[rejected := np.flatnonzero(classifier.rejects(X))]
+    for reason in classifier.sufficient_reason(
+        X.iloc[rejected[np.argsort(order)[:2]]], effort=0, weights=CHEAP
+    ):
+        holds[reason.features] += 1
+    for k, name in enumerate(X.columns):
+        pairs = [(why.before[k], why.after[k]) for why in whys if k in why.changed]
+        row = report.features.loc[name]
+        assert row["changed"] == len(pairs)
+        assert row["share"] == pytest.approx(len(pairs) / len(whys))
+        assert row["holds"] == holds[name]
+        expected = sum(why.costs[k] for why in whys) / sum(why.distance for why in whys)
+        assert row["cost_share"] == pytest.approx(expected)
+        if name in ("age", "fare"):
+            change = np.array([after - before for before, after in pairs])
+            assert [row["up"], row["down"]] == [(change > 0).sum(), (change < 0).sum()]
+            assert row["mean_change"] * len(pairs) == pytest.approx(np.abs(change).sum())
+            assert row["most_often"] == ""
+            continue
+        counts = Counter(f"{'missing' if old is None else old} → {new}" for old, new in pairs)
+        assert row["up"] == row["down"] == 0
+        assert np.isnan(row["mean_change"])
+        assert counts[row["most_often"]] == max(counts.values(), default=0)
+    assert report.features.loc[["sex", "fare"], "changed"].min() > 0
+    assert " → " in report.features.loc["sex", "most_often"]
+    assert not report.to_frame()["value"].isna().any()
+
+
+def test_the_typical_case_of_a_mixed_table_is_its_medoid(mixed):
+    classifier, X, _ = mixed
+    rejects = X[classifier.rejects(X)]
+    kinds = np.array([cause.kind for cause in classifier.cause(rejects)])
+    taken = rejects.fillna({"age": passengers()[0]["age"][::2].median()})
+    for case in classifier.report(X, reasons=0).typical.itertuples():
+        own = taken[kinds == case.cause.split()[0]]
+        total = np.zeros(len(own))
+        for name, scale in zip(X.columns, classifier.scale_, strict=True):
+            column = own[name].astype(object).where(own[name].notna(), "none").to_numpy()
+            numbers = name in ("age", "fare")
+            apart = np.abs(np.subtract.outer(column, column)) if numbers else column[:, None] != column
+            total += apart.astype(float).sum(axis=1) / scale
+        assert case.sample == own.index[total.argmin()]
+        assert case.rejects == len(own)
+
+
+def test_the_page_and_the_picture_show_changes_of_levels(mixed, tmp_path):
+    classifier, X, y = mixed
+    report = classifier.report(X, y, reasons=0, weights=CHEAP)
+    report.to_html(tmp_path / "page.html")
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert report.features.loc["sex", "most_often"] in page.texts
+    assert not any("nan" in text.split() for text in page.texts)
+    changed = report.features[report.features["changed"] > 0]
+    bars = [bar.get_width() for bar in report.plot().axes[2].patches[2 * len(changed) :]]
+    assert bars == (changed["changed"] - changed["up"] - changed["down"]).tolist()
+    assert sum(bars) > 0
+
+
+def test_rows_without_names_have_a_report():
+    X, y = passengers()
+    rows = X[["sex", "class"]].fillna("none").to_numpy(dtype=object)
+    model = make_pipeline(OneHotEncoder(sparse_output=False), GLVQ())
+    classifier = RejectOptionClassifier(model, threshold=("reject_rate", 0.5)).fit(rows, y)
+    report = classifier.report(rows.tolist(), y, reasons=0)
+    assert report.rates.loc["rejected", "count"] == classifier.rejects(rows).sum() > 0
+    assert report.features["changed"].sum() > 0
+
+
+def test_a_common_change_moves_numbers_and_leaves_categories(mixed):
+    classifier, X, _ = mixed
+    rejects = X[classifier.rejects(X)].iloc[:14]
+    found = classifier.common_change(rejects, 0.5, fixed=["age"])
+    assert found.delta.shape == (5,)
+    assert (found.delta[:4] == 0).all()
+    fare = found.delta[4]
+    accepted = ~classifier.rejects(rejects.assign(fare=rejects["fare"] + fare))
+    assert (accepted == found.accepted).all()
+    assert accepted.sum() >= 7
+
+    def enough(offset):
+        moved = rejects["fare"] + offset
+        low, high = X_old["fare"].min(), X_old["fare"].max()
+        within = (moved >= np.minimum(low, rejects["fare"])) & (moved <= np.maximum(high, rejects["fare"]))
+        return (~classifier.rejects(rejects.assign(fare=moved)) & within).sum() >= 7
+
+    X_old = passengers()[0][::2]
+    assert not any(enough(sign * size) for sign in (1, -1) for size in np.linspace(0, 0.999 * abs(fare), 100))
+    assert found.gap <= 1e-6
+    assert found.distance == pytest.approx(abs(fare) / classifier.scale_[4])
+    assert found.to_frame()["feature"].tolist() == ["fare"]
+    assert str(found).startswith(f"with fare {'+' if fare > 0 else '−'}")
+
+
+def test_a_common_change_of_what_cannot_move_is_refused(mixed):
+    classifier, X, _ = mixed
+    rejects = X[classifier.rejects(X)]
+    row = int(rejects["age"].isna().to_numpy().argmax())
+    with pytest.raises(
+        ValueError, match=f"lack a value in column 'age'.*found none at row {row}: leave such"
+    ):
+        classifier.common_change(rejects)
+    with pytest.raises(NoCounterfactualError, match=r"of numbers \(categories stay as they are\)"):
+        classifier.common_change(rejects, 1.0, fixed=["age", "fare"])
 
 
 # Edges
@@ -620,6 +760,22 @@ def test_the_command_explains_a_row_that_the_model_has_not_seen(table, capsys):
     ]
     assert main(words) == 0
     assert capsys.readouterr().out.startswith("Row 70: rejected: relative similarity")
+
+
+def test_the_command_takes_categories_and_gaps(tmp_path, capsys):
+    X, y = passengers()
+    X.assign(survived=y).to_csv(file := tmp_path / "passengers.csv", index=False)
+    words = [str(file), "--label", "survived", "--threshold", "reject_rate", "0.25"]
+    page = tmp_path / "page.html"
+    assert main(["report", *words, "--groups", "sex", "--reasons", "1", "--out", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "of 120 samples are rejected" in told
+    assert "roups" in told
+    texts = Page(page.read_text(encoding="utf-8")).texts
+    assert {"age", "class", "alone", "fare", "female", "male"} <= {*texts}
+    row = int(np.flatnonzero(X["age"].isna())[0])
+    assert main(["explain", *words[:-3], "--threshold", "0.9", "--row", str(row)]) == 0
+    assert "age was missing, taken as" in capsys.readouterr().out
 
 
 def test_what_is_wrong_is_said_in_one_line(table, tmp_path, capsys):
