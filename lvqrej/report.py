@@ -20,20 +20,22 @@ from lvqrej.columns import as_frame
 from lvqrej.fitting import with_rejects
 from lvqrej.storage import write_whole
 from lvqrej.thresholds import confusion, interval
-from lvqrej.validation import Floats, check_choice, check_number, check_path, describe
+from lvqrej.validation import Floats, check_number, check_path, describe
 from lvqrej.wording import level_text, listed
 
-#: Rows per chunk; at least so many chunks with a progress bar, if there are as many rows.
-_CHUNK, _STEPS = 4096, 50
+#: Rows per chunk.
+_CHUNK = 1024
 #: As many rejects of one kind are compared to find the most central one; of so many kinds one is shown.
 _CENTRAL, _SHOWN = 400, 8
 #: More groups than this are no groups.
 _MOST_GROUPS = 50
-#: Draws of a test whose counts are too small for chi-square.
+#: Random tables of a test.
 _DRAWS = 9999
-#: Counts that are expected in each field of a table for chi-square (Cochran's rule).
-_EXPECTED = 5
-_NO_TEST = "none: nothing to compare"
+#: Shares by group: of what in words, their name, of what and among what.
+_COMPARED = (
+    ("rejects", "reject_rate", "rejected", "samples"),
+    ("errors among the accepted", "risk", "errors", "accepted"),
+)
 #: What a missing group is called.
 _MISSING = "(missing)"
 _QUANTILES = {"least": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "90 %": 0.9, "most": 1.0}
@@ -67,7 +69,7 @@ class RejectReport:
         price): cause, rejects, sample, why, sentence.
     confusion, groups, tests : DataFrame or None
         True against predicted classes and rejects; rejects and errors by group; and tests whether groups
-        differ, with the name of the test.
+        differ, by random tables with the same margins.
     distances : ndarray
         Costs of acceptance of the rejects that have a counterfactual.
     facts : dict
@@ -85,15 +87,12 @@ class RejectReport:
     groups: Any = None
     tests: Any = None
 
-    def to_frame(self, table: str | None = None) -> Any:
-        """Return one of the tables by its name, or all numbers as rows of table, row, column and value."""
+    def to_frame(self) -> Any:
+        """Return all numbers of all tables as rows of table, row, column and value."""
         import pandas as pd
 
-        names = ("rates", "causes", "features", "costs", "confusion", "groups", "tests", "typical")
-        if table is not None:
-            return getattr(self, check_choice(table, "table", names))
         parts = []
-        for name in names[:-1]:
+        for name in ("rates", "causes", "features", "costs", "confusion", "groups", "tests"):
             if (own := getattr(self, name)) is not None:
                 plain = own.set_axis([" ".join(map(str, np.atleast_1d(row))) for row in own.index], axis=0)
                 columns = plain.set_axis(map(str, plain.columns), axis=1).reset_index(names="row")
@@ -120,10 +119,7 @@ class RejectReport:
         below = f"their {facts['option']} is below {facts['threshold']}"
         said = [f"{facts['rejects']} of {n} samples are rejected ({share}): {below}"]
         if "errors among the accepted" in rates.index:
-            risk, errors = (
-                rates.loc["errors among the accepted"],
-                rates.loc["errors without rejects", "count"],
-            )
+            risk, errors = rates.loc["errors among the accepted"], rates["count"]["errors without rejects"]
             wrong = f"{int(risk['count'])} of {int(risk['of'])} are wrong ({_share(risk)})"
             said.append(f"among the accepted {wrong}; without rejects it would be {int(errors)} of {n}")
         if len(self.causes):
@@ -138,10 +134,9 @@ class RejectReport:
             would = f"{listed(words)} would have to change, at a median cost of {median:.3g}"
             said.append(f"to be accepted, most often {would}")
         for question, row in () if self.tests is None else self.tests.iterrows():
-            if row["test"] == _NO_TEST:
-                continue
-            differ = "differ" if row["p_value"] < 0.05 else "do not differ measurably"
-            said.append(f"groups {differ} in {question} ({p_value(row['p_value'])}, {row['test']})")
+            p, differ = row["p_value"], "differ" if row["p_value"] < 0.05 else "do not differ measurably"
+            text = "p below 0.001" if p < 0.001 else f"p = {p:.2g}"
+            said.append(f"groups {differ} in {question} ({text})")
         return said
 
     def __str__(self) -> str:
@@ -235,6 +230,7 @@ class _Counts:
             each["true class"], each["wrong"] = truth[rejected], wrong[rejected]
         drawn = np.sort(each["row"].to_numpy()[np.argsort(self.places[each["row"]])[:reasons]])
         point = f"{classifier.threshold_:.4g}" if not classifier.local else "that of the nearest prototype"
+        groups = None if group is None else _by_group(group, rejected, wrong)
         said = with_rejects(labels, rejected, classifier.reject_label_)
         return RejectReport(
             rates=_rates(rejected, wrong, ~each["found"]),
@@ -250,8 +246,8 @@ class _Counts:
                 "group": getattr(group, "name", None) or "group",
             },
             confusion=None if truth is None else confusion(truth, said, classifier.reject_label_),
-            groups=None if group is None else _by_group(group, rejected, wrong),
-            tests=None if group is None else _tests(group, rejected, wrong, seed),
+            groups=groups,
+            tests=None if groups is None else _tests(groups, seed),
         )  # fmt: skip
 
     def _features(self, answered: int, drawn: Any) -> Any:
@@ -292,16 +288,12 @@ class _Counts:
             rows, samples = self.central[kind]
             scaled = samples * self.required.weights
             row = int(rows[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
-            result, name = (
-                self.explained([row]),
-                self.table.index[row] if hasattr(self.table, "iloc") else row,
-            )
-            why = (
-                (str(result[0].cause or kind), str(result[0]))
-                if result.found[0]
-                else (kind, result.reasons[0])
-            )
-            cases.append((kind, count, name, *why))
+            result = self.explained([row])
+            why, sentence = kind, result.reasons[0] if not result.found[0] else str(result[0])
+            if result.found[0] and result[0].cause is not None:
+                why = str(result[0].cause)
+            name = self.table.index[row] if hasattr(self.table, "iloc") else row
+            cases.append((kind, count, name, why, sentence))
         return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
 
 
@@ -331,15 +323,11 @@ def _taken(table: Any, rows: Any) -> Any:
 
 def _chunks(n: int, progress: bool) -> Iterator[slice]:
     """Cut n rows into chunks, at least one; with a progress bar if it is wanted."""
-    size = max(1, min(_CHUNK, -(-n // _STEPS))) if progress else _CHUNK
-    parts = [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
-    if not progress:
-        yield from parts
-        return
     from tqdm.auto import tqdm
 
-    with tqdm(total=n, desc="report", unit="row") as bar:
-        for part in parts:
+    with tqdm(total=n, desc="report", unit="row", disable=not progress) as bar:
+        for start in range(0, max(n, 1), _CHUNK):
+            part = slice(start, min(start + _CHUNK, n))
             yield part
             bar.update(part.stop - part.start)
 
@@ -428,76 +416,49 @@ def _costs(each: Any) -> Any:
 def _by_group(group: Any, rejected: Any, wrong: Any) -> Any:
     import pandas as pd
 
-    rows = {}
-    for name in sorted(group.unique()):
-        mine = (group == name).to_numpy()
-        accepted = mine & ~rejected
-        row = _row(int((mine & rejected).sum()), int(mine.sum()))
-        rows[name] = {"samples": row["of"], "rejected": row["count"], **_named("reject_rate", row)}
-        if wrong is not None:
-            risk = _row(int((accepted & wrong).sum()), int(accepted.sum()))
-            rows[name] |= {"accepted": risk["of"], "errors": risk["count"], **_named("risk", risk)}
-    whole = ["samples", "rejected", *(["accepted", "errors"] if wrong is not None else [])]
-    return pd.DataFrame(rows).T.astype(dict.fromkeys(whole, int)).rename_axis("group")
+    each = {"samples": True, "rejected": rejected}
+    if wrong is not None:
+        each |= {"accepted": ~rejected, "errors": wrong & ~rejected}
+    table = pd.DataFrame(each, index=group.to_numpy()).groupby(level=0).sum().rename_axis("group").astype(int)
+    for _, name, hits, of in _COMPARED if wrong is not None else _COMPARED[:1]:
+        row = _row(table[hits].to_numpy(), table[of].to_numpy())
+        table[name], table[f"{name}_low"], table[f"{name}_high"] = row["share"], row["low"], row["high"]
+    return table
 
 
-def _named(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row["share"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
-
-
-def _tests(group: Any, rejected: Any, wrong: Any, seed: int) -> Any:
+def _tests(groups: Any, seed: int) -> Any:
     import pandas as pd
 
-    places, _ = pd.factorize(group, sort=True)
-    questions = {"rejects": (rejected, np.ones(len(rejected), dtype=bool))}
-    if wrong is not None:
-        questions["errors among the accepted"] = wrong, ~rejected
-    rows = {}
-    for name, (hits, among) in questions.items():
-        sizes = np.bincount(places[among], minlength=places.max(initial=0) + 1)
-        rows[name] = difference(np.bincount(places[among], hits[among], len(sizes)), sizes, seed)
-    return pd.DataFrame(rows, index=["test", "statistic", "p_value"]).T.rename_axis("in")
+    asked = [(what, hits, of) for what, _, hits, of in _COMPARED if hits in groups]
+    rows = {what: difference(groups[hits], groups[of], seed) for what, hits, of in asked}
+    return pd.DataFrame(rows, ["statistic", "p_value"]).T.rename_axis("in")
 
 
-def difference(hits: Any, sizes: Any, seed: int = 0) -> tuple[str, float, float]:
-    """Test whether the shares hits / sizes (groups,) can be the same: name of the test, statistic, p-value.
+def difference(hits: Any, sizes: Any, seed: int = 0) -> tuple[float, float]:
+    """Test whether the shares hits / sizes (groups,) can be the same: Pearson's chi-square and its p-value.
 
-    The statistic is Pearson's chi-square. Where each field of the table is expected to count at least 5, the
-    p-value is that of its limit. Otherwise it is exact: Fisher's for two groups; for more, the share of
-    random tables with the same margins that are at least as extreme, the observed one counted among them.
+    The p-value is exact whatever the counts are: the share of random tables with the same margins that are at
+    least as extreme, the observed one counted among them.
 
-    >>> difference([10, 20], [100, 100])[0], difference([1, 5, 0], [9, 9, 9])[0]
-    ('chi-square', 'exact, 9999 random tables')
-    >>> test, _, p = difference([0, 4], [5, 5])
-    >>> test, round(p, 4)
-    ("Fisher's exact", 0.0476)
+    >>> statistic, p = difference([0, 4], [5, 5])
+    >>> round(statistic, 4), 0.04 < p < 0.06
+    (6.6667, True)
     """
-    from scipy.stats import chi2, fisher_exact
-
     hits, sizes = np.asarray(hits, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
     hits, sizes = hits[sizes > 0], sizes[sizes > 0]
     total, n = int(hits.sum()), int(sizes.sum())
     if len(sizes) < 2 or total in (0, n):
-        return _NO_TEST, 0.0, 1.0
+        return 0.0, 1.0
     expected = sizes * (total / n)
 
     def statistic(counts: Any) -> Any:
         return (np.square(counts - expected) * (1 / expected + 1 / (sizes - expected))).sum(axis=-1)
 
     found = float(statistic(hits))
-    if min(expected.min(), (sizes - expected).min()) >= _EXPECTED:
-        return "chi-square", found, float(chi2.sf(found, len(sizes) - 1))
-    if len(sizes) == 2:
-        return "Fisher's exact", found, float(fisher_exact([hits, sizes - hits]).pvalue)
     drawn = np.random.default_rng(seed).multivariate_hypergeometric(sizes, total, size=_DRAWS)
     extreme = (statistic(drawn) >= found * (1 - 1e-9)).sum()
-    return f"exact, {_DRAWS} random tables", found, float((1 + extreme) / (1 + _DRAWS))
+    return found, float((1 + extreme) / (1 + _DRAWS))
 
 
 def _share(row: Any) -> str:
     return f"{row['share']:.1%}, interval {row['low']:.1%} to {row['high']:.1%}".replace("%", " %")
-
-
-def p_value(p: float) -> str:
-    """Return a p-value in words."""
-    return "p below 0.001" if p < 0.001 else f"p = {p:.2g}"

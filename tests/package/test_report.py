@@ -134,21 +134,18 @@ def test_groups_and_tests_are_those_of_the_tables_of_counts(data, classifier, re
         assert [row["accepted"], row["errors"]] == [(mine & ~rejected).sum(), wrong[mine].sum()]
         ends = binomtest(int(wrong[mine].sum()), int((mine & ~rejected).sum())).proportion_ci(0.95)
         np.testing.assert_allclose([row["risk_low"], row["risk_high"]], ends, atol=1e-9)
-    counts = pd.crosstab(g, rejected)
-    assert report.tests.loc["rejects", "test"] == "chi-square"
-    expected = chi2_contingency(counts, correction=False)
-    assert report.tests.loc["rejects", "p_value"] == pytest.approx(expected.pvalue)
-    assert report.tests.loc["rejects", "statistic"] == pytest.approx(expected.statistic)
-    accepted = pd.crosstab(g[~rejected], wrong[~rejected])
-    few = report.tests.loc["errors among the accepted"]
-    assert few["test"] == "Fisher's exact"
-    assert few["p_value"] == pytest.approx(fisher_exact(accepted).pvalue)
+    by_share = {"rejects": pd.crosstab(g, rejected)}
+    by_share["errors among the accepted"] = pd.crosstab(g[~rejected], wrong[~rejected])
+    for name, counts in by_share.items():
+        expected = chi2_contingency(counts, correction=False)
+        assert report.tests.loc[name, "statistic"] == pytest.approx(expected.statistic)
+        exact = fisher_exact(counts).pvalue
+        assert report.tests.loc[name, "p_value"] == pytest.approx(exact, abs=4 * np.sqrt(exact / 9999) + 2e-4)
 
 
 def test_small_counts_in_several_groups_are_tested_by_tables_with_the_same_margins():
     hits, sizes = np.array([4, 0, 1]), np.array([5, 6, 4])
-    test, _, p = difference(hits, sizes, seed=1)
-    assert test == "exact, 9999 random tables"
+    _, p = difference(hits, sizes, seed=1)
 
     def statistic(counts):
         return chi2_contingency([counts, sizes - counts], correction=False).statistic
@@ -160,7 +157,7 @@ def test_small_counts_in_several_groups_are_tested_by_tables_with_the_same_margi
             weights += weight
             extreme += weight * (statistic(np.array(counts)) >= statistic(hits) - 1e-9)
     assert p == pytest.approx(extreme / weights, abs=4 * np.sqrt(0.25 / 9999))
-    assert difference([0, 0], [5, 5])[2] == difference([5, 5], [5, 5])[2] == difference([2], [5])[2] == 1.0
+    assert difference([0, 0], [5, 5]) == difference([5, 5], [5, 5]) == difference([2], [5]) == (0.0, 1.0)
 
 
 def test_the_typical_case_is_the_medoid_of_its_kind(data, classifier, report):
@@ -191,21 +188,18 @@ def test_progress_is_shown_over_all_rows(data, classifier, capsys):
     assert "284/284" in capsys.readouterr().err
 
 
-def test_all_numbers_are_one_table_and_each_table_has_its_name(report):
+def test_all_numbers_are_one_table(report):
     whole = report.to_frame()
     assert set(whole["table"]) == {"rates", "causes", "features", "costs", "confusion", "groups", "tests"}
     row = whole.query("table == 'costs' and row == 'accepted as benign' and column == 'median'")
     assert row["value"].item() == report.costs.loc[("accepted as", "benign"), "median"]
-    assert report.to_frame("causes") is report.causes
-    with pytest.raises(ValueError, match="table must be one of"):
-        report.to_frame("cause")
 
 
 def test_text_says_what_the_tables_do(report):
     text = str(report)
     assert f"{report.facts['rejects']} of 284 samples are rejected" in text
     assert "worst texture (" in text
-    assert "Groups differ in rejects (p below 0.001, chi-square)" in text
+    assert "Groups differ in rejects (p below 0.001)" in text
     assert " nan" not in text
 
 
@@ -714,33 +708,23 @@ def table(tmp_path_factory):
     return file
 
 
-def test_the_command_fits_reports_saves_and_explains(table, tmp_path, capsys):
+def test_the_command_fits_reports_loads_and_explains(table, tmp_path, capsys):
     page, model = tmp_path / "page.html", tmp_path / "model.json"
-    options = [
-        "--label",
-        "species",
-        "--groups",
-        "site",
-        "--threshold",
-        "reject_rate",
-        "0.2",
-        "--reasons",
-        "1",
-    ]
-    assert main(["report", str(table), *options, "--out", str(page), "--save", str(model)]) == 0
+    fitted = ["--label", "species", "--groups", "site", "--threshold", "reject_rate", "0.2"]
+    assert main(["report", str(table), *fitted, "--out", str(page)]) == 0
     told = capsys.readouterr().out
     assert "Fitted to 75 rows; reported are the other 75." in told
-    classifier = RejectOptionClassifier.load(model)
-    assert "site" not in classifier.feature_names_in_
     frame = pd.read_csv(table)
-    X = frame[list(classifier.feature_names_in_)]
+    X = frame.drop(columns=["species", "site"])
+    classifier = RejectOptionClassifier(threshold=("reject_rate", 0.2)).fit(X, frame["species"])
+    classifier.save(model)
     row = int(np.flatnonzero(classifier.rejects(X))[0])
     assert main(["explain", str(table), "--row", str(row), "--model", str(model)]) == 0
     assert str(classifier.explain(X.iloc[row])) in capsys.readouterr().out
     fixed = "petal length (cm)"
     assert main(["explain", str(table), "--row", str(row), "--model", str(model), "--fixed", fixed]) == 0
     assert str(classifier.explain(X.iloc[row], fixed=[fixed])) in capsys.readouterr().out
-    assert main(["report", str(table), "--model", str(model), "--reasons", "0", "--out", str(page)]) == 0
+    assert main(["report", str(table), "--model", str(model), "--out", str(page)]) == 0
     assert f"{classifier.rejects(X).sum()} of 150 samples are rejected" in capsys.readouterr().out
     assert "150 samples are rejected" in page.read_text(encoding="utf-8")
 
@@ -767,7 +751,7 @@ def test_the_command_takes_categories_and_gaps(tmp_path, capsys):
     X.assign(survived=y).to_csv(file := tmp_path / "passengers.csv", index=False)
     words = [str(file), "--label", "survived", "--threshold", "reject_rate", "0.25"]
     page = tmp_path / "page.html"
-    assert main(["report", *words, "--groups", "sex", "--reasons", "1", "--out", str(page)]) == 0
+    assert main(["report", *words, "--groups", "sex", "--out", str(page)]) == 0
     told = capsys.readouterr().out
     assert "of 120 samples are rejected" in told
     assert "roups" in told
@@ -797,7 +781,7 @@ def test_what_is_wrong_is_said_in_one_line(table, tmp_path, capsys):
         (["report", str(table), *fit, "--threshold", "risk", "much", *out], "'much' is no number"),
         (["report", str(table), *fit, "--threshold", "kne", *out], "threshold must be a number, 'knee'"),
         (["report", str(table), *fit, "--option", "none", *out], "option must be"),
-        (["report", str(table), *fit, "--fixed", "height", "--reasons", "0", *out], "fixed must hold names"),
+        (["report", str(table), *fit, "--fixed", "height", *out], "fixed must hold names"),
         (["report", str(table), *fit, "--out", str(tmp_path / "no" / "page.html")], "--out must be a file"),
         (["report", str(table), "--model", str(table), *out], "is not a stored classifier"),
         (["explain", str(table), *fit, "--row", "150"], "--row must be from 0 to 149"),
