@@ -40,7 +40,6 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("data", help="a CSV file with a header")
     shared.add_argument("--label", help="column of the classes")
     shared.add_argument("--model", help="a saved classifier to use, instead of fitting one")
-    shared.add_argument("--save", help="where to save the classifier that was fitted")
     shared.add_argument("--option", default="relative-similarity", help="the certainty, by its name")
     shared.add_argument(
         "--threshold",
@@ -62,7 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--out", required=True, help="the page to write")
     report.add_argument("--groups", help="column to compare; no feature")
-    report.add_argument("--reasons", type=int, default=20, help="for how many rejects to ask what holds them")
     explain = commands.add_parser("explain", parents=[shared], help="why is one row rejected")
     explain.add_argument("--row", type=int, required=True, help="which row, from 0")
     return parser
@@ -77,8 +75,8 @@ def _report(given: Any) -> None:
     classifier, rows = _classifier(given, table, y)
     X, y = _features(classifier, table).iloc[rows], None if y is None else y.iloc[rows]
     report = classifier.report(
-        X, y, None if groups is None else groups.iloc[rows], reasons=given.reasons, fixed=given.fixed,
-        random_state=given.seed, progress=sys.stderr.isatty(),
+        X, y, None if groups is None else groups.iloc[rows],
+        fixed=given.fixed, random_state=given.seed, progress=sys.stderr.isatty(),
     )  # fmt: skip
     report.to_html(given.out)
     if given.model is None:
@@ -156,8 +154,6 @@ def _classifier(given: Any, table: Any, y: Any, held_out: float = _HELD_OUT) -> 
         option=given.option, threshold=_threshold(given.threshold), random_state=given.seed
     )
     classifier.fit(table[names].iloc[train], y.iloc[train].to_numpy())
-    if given.save is not None:
-        classifier.save(Path(given.save))
     return classifier, np.sort(test)
 
 

@@ -289,6 +289,10 @@ def report_chart(report: Any, most: int = 12) -> Any:
         place = range(len(features))
         what.barh(place, features["up"], height=0.6, color=_BLUE)
         what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//")
+        other = features["changed"] - features["up"] - features["down"]
+        if other.any():
+            what.barh(place, other, height=0.6, color=_GREEN, hatch="xx", label="another level")
+            what.legend(loc="lower right", frameon=False)
         for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
             ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
             ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))

@@ -204,9 +204,9 @@ class Columns:
         return lifted
 
     def changes(self, x: Floats, z: Floats) -> Floats:
-        """Return how much each of the user's columns of numbers changes, NaN for others, of shape (d,)."""
+        """Return how much each of the user's columns of numbers changes, NaN for others, (..., d)."""
         is_number = [column.levels is None for column in self.columns]
-        return np.where(is_number, (z - x)[self.starts[:-1]], np.nan)
+        return np.where(is_number, (z - x)[..., self.starts[:-1]], np.nan)
 
     def values(self, z: Floats) -> list[Any]:
         """Return the user's values of a lifted row z (D,)."""

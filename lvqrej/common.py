@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej.branch_and_bound import branch_and_bound
 from lvqrej.cells import Cells, stacked
 from lvqrej.certainty import Certainty
+from lvqrej.columns import is_missing
 from lvqrej.counterfactual import LADDER, Query, explained
 from lvqrej.explanation import NoCounterfactualError
 from lvqrej.validation import Floats, check_number
@@ -40,7 +41,7 @@ class CommonChange:
     Attributes
     ----------
     delta : ndarray of shape (d,)
-        What is added to every sample.
+        What is added to every sample, 0 for categories.
     distance, lower_bound : float
         sum_k w_k |delta_k|; no offset of a smaller size than `lower_bound` does it.
     accepted : ndarray of bool of shape (n,)
@@ -61,14 +62,23 @@ class CommonChange:
         """(distance - lower_bound) / distance, 0 where the distance is 0."""
         return (self.distance - self.lower_bound) / self.distance if self.distance > 0 else 0.0
 
+    @property
+    def _costs(self) -> Floats:
+        columns, weights = self.query.required.columns, self.query.required.weights
+        return weights[columns.starts[:-1]] * np.abs(self.delta)
+
+    def _passed(self, delta: Floats) -> NDArray[np.bool_]:
+        """Return which samples are accepted with an offset (d,) of the user's columns."""
+        columns = self.query.required.columns
+        return _passed(self.query, np.where(columns.numbers, columns.spread(delta, 0.0), 0.0))
+
     def to_frame(self) -> Any:
         """Return one row per feature that changes: feature, change, cost; the most expensive first."""
         import pandas as pd
 
         required, k = self.query.required, np.flatnonzero(self.delta)
-        costs = (required.weights * np.abs(self.delta))[k]
         names = [required.names[i] for i in k]
-        table = pd.DataFrame({"feature": names, "change": self.delta[k], "cost": costs})
+        table = pd.DataFrame({"feature": names, "change": self.delta[k], "cost": self._costs[k]})
         return table.sort_values("cost", ascending=False, kind="stable", ignore_index=True)
 
     def _shown(self) -> Floats:
@@ -78,16 +88,16 @@ class CommonChange:
             for k in np.flatnonzero(delta):
                 up, decimals = delta[k] > 0, digits - 1 - floor(log10(abs(delta[k])))
                 delta[k] = rounded(delta[k], decimals, ROUND_CEILING if up else ROUND_FLOOR)
-            if _passed(self.query, delta).sum() >= self.wanted:
+            if self._passed(delta).sum() >= self.wanted:
                 return delta
         return self.delta
 
     def __str__(self) -> str:
         n, names, shown = len(self.accepted), self.query.required.names, self._shown()
-        k = np.argsort(-self.query.required.weights * np.abs(self.delta), kind="stable")
+        k = np.argsort(-self._costs, kind="stable")
         signs = {True: "+", False: "−"}
         words = [f"{names[i]} {signs[shown[i] > 0]}{number(abs(shown[i]))}" for i in k if shown[i]]
-        done = f"{_passed(self.query, shown).sum()} of {n} samples are accepted"
+        done = f"{self._passed(shown).sum()} of {n} samples are accepted"
         text = f"with {listed(words)} for all, {done}" if words else f"without any change {done}"
         within = " within the observed ranges" if self.query.required.observed else ""
         if self.gap <= NO_GAP:
@@ -105,7 +115,8 @@ def common_change(
 
     At least ceil(share n) of the samples x_i have r(x_i + delta) >= theta, and x_i + delta is within the
     requirements of sample i; the others may end up anywhere. The offset lies on the boundary of what does
-    it: leave some room where values are uncertain.
+    it: leave some room where values are uncertain. An offset moves numbers only: categories stay as they
+    are, and numbers that may move must not be missing, for what is missing cannot be moved.
 
     Parameters
     ----------
@@ -142,16 +153,29 @@ def common_change(
     query = Query.of(option, theta, X, **options, on_infeasible="skip")
     if query.single or not len(query.samples):
         raise ValueError("X must have several samples, (n, d); one alone is what `explain` is for")
+    query = _of_numbers(query)
     problem = _Problem(query, ceil(least * len(query.samples) - 1e-9))
     found = branch_and_bound(
         problem, Node((), frozenset(), problem.least), max(_GAP, problem.accepted.gap), tries
     )
     if found.answer is None:
         raise NoCounterfactualError(problem.why_none(bool(np.isinf(found.bound))))
-    passed = _passed(query, found.answer)
-    return CommonChange(
-        found.answer, found.value, min(found.bound, found.value), passed, problem.wanted, query
-    )
+    passed, delta = _passed(query, found.answer), found.answer[query.required.columns.starts[:-1]]
+    return CommonChange(delta, found.value, min(found.bound, found.value), passed, problem.wanted, query)
+
+
+def _of_numbers(query: Query) -> Query:
+    """Return the query with all but numbers fixed; raise a ValueError if one that may move is missing."""
+    required, columns = query.required, query.required.columns
+    fixed = required.fixed | ~columns.numbers
+    for k in () if query.given is None else np.flatnonzero(columns.gathered(~fixed)):
+        rows = [is_missing(value) for value in query.given[:, k]]
+        if any(rows):
+            raise ValueError(
+                f"X must not lack a value in column {columns.names[k]!r}, which an offset would move; "
+                f"found none at row {rows.index(True)}: leave such rows out, or fix the column"
+            )
+    return query._replace(required=replace(required, fixed=fixed, blocks=()))
 
 
 class Node(NamedTuple):
@@ -244,6 +268,9 @@ class _Problem:
         """Say why no common change was found."""
         alone, n = self._alone(None), len(self.X)
         none = "there is no common change" if proven else "no common change was found"
+        none += (
+            "" if self.query.required.columns.numbers.all() else " of numbers (categories stay as they are)"
+        )
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
         if (count := int(alone.found.sum())) >= self.wanted:
             return f"{text}: each of {count} can be accepted alone, but not so many by the same change"
@@ -360,32 +387,25 @@ def intersected(parts: list[tuple[Cells, int, Floats]]) -> Cells:
     """
     own: dict[int, int] = {}  # where the metrics of a part begin; most share them
     metrics: list[Floats] = []
-    fields: dict[str, list[Any]] = {name: [] for name in ("points", "point_metric", "near", "far", "alpha")}
-    fields |= {name: [] for name in ("beta", "gamma", "plain")}
-    points = plains = 0
+    fields: dict[str, list[Any]] = {}
+    points = 0
     for cells, c, x in parts:
         if id(cells.metrics) not in own:
             own[id(cells.metrics)] = len(metrics)
             metrics.extend(cells.metrics)
         j = cells.rows[c][cells.rows[c] >= 0]
-        plain = cells.near[j] < 0
-        normals = np.zeros((0, len(x))) if cells.plain is None else cells.plain[cells.far[j][plain]]
-        gamma = cells.gamma[j]
-        gamma[plain] -= normals @ x
-        far = cells.far[j] + points
-        far[plain] = plains + np.arange(len(normals))
         for name, part in {
             "points": cells.points - x,
             "point_metric": cells.point_metric + own[id(cells.metrics)],
-            "near": np.where(plain, -1, cells.near[j] + points),
-            "far": far,
+            "near": cells.near[j] + points,
+            "far": cells.far[j] + points,
             "alpha": cells.alpha[j],
             "beta": cells.beta[j],
-            "gamma": gamma,
-            "plain": normals,
+            "gamma": cells.gamma[j] - cells.linear[j] @ x,
+            "linear": cells.linear[j],
         }.items():
-            fields[name].append(part)
-        points, plains = points + len(cells.points), plains + len(normals)
+            fields.setdefault(name, []).append(part)
+        points += len(cells.points)
     joined: dict[str, Any] = {name: np.concatenate(part) for name, part in fields.items()}
     rows = np.arange(len(joined["near"]))[None]
     return Cells(

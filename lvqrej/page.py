@@ -30,7 +30,6 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 .lvqrej h3{font-size:1.05rem}
 .lvqrej a{color:var(--link)}
 .lvqrej p,.lvqrej li{max-width:44rem;overflow-wrap:anywhere}
-.lvqrej nav ul{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;padding:0;list-style:none}
 .lvqrej .scroll{overflow-x:auto;margin:.5rem 0}
 .lvqrej .scroll:focus-visible{outline:3px solid var(--link)}
 .lvqrej img{width:100%;min-width:44rem}
@@ -42,7 +41,7 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 .lvqrej tbody th,.lvqrej thead th:first-child{text-align:left;font-weight:normal;min-width:9rem}
 .lvqrej tbody td{white-space:nowrap}
 .lvqrej blockquote{margin:.5rem 0;padding:.2rem 1rem;border-left:4px solid var(--line);background:var(--soft)}
-@media print{.lvqrej nav{display:none} .lvqrej img{min-width:0} .lvqrej tr,.lvqrej h2{break-inside:avoid}
+@media print{.lvqrej img{min-width:0} .lvqrej tr,.lvqrej h2{break-inside:avoid}
  .lvqrej th,.lvqrej td{padding:.1rem .3rem;font-size:.7rem}}
 """
 #: Nothing may be loaded and nothing may run, whatever the names in the tables are.
@@ -58,12 +57,14 @@ _INTRODUCTIONS = {
 from every prototype than 99 % of the training samples.</p>""",
     "What would have to change": """<p>For each reject the nearest input is found that would be accepted. The
 table counts in how many of these a feature changes, and by how much on average where it does, in its own
-units. A feature holds a reject if it belongs to a set of values that alone keep it rejected, whatever the
-others are within the bounds; this was asked of {reasons} of {rejects} rejects, drawn at random.</p>""",
+units; of a category it has the most frequent change. A feature holds a reject if it belongs to a set of
+values that alone keep it rejected, whatever the others are within the bounds; this was asked of {reasons} of
+{rejects} rejects, drawn at random.</p>""",
     "What acceptance costs": """<p>The cost is the sum of all changes, each divided by the scale of its
 feature, or weighed as was asked.</p>""",
     "Whom": """<p>A small p-value says that such a difference would rarely be chance. It does not say where it
-comes from, and of several tests some have a small one by chance.</p>""",
+comes from, and of several tests some have a small one by chance. It is the share of random tables with the
+same margins that differ at least as much.</p>""",
 }
 
 
@@ -82,23 +83,20 @@ def page(report: Any) -> str:
         "What acceptance costs": {"Quantiles of the cost": report.costs},
         "Whom": {f"Rejects and errors by {facts['group']}": report.groups, "Do they differ?": report.tests},
     }
-    body = links = ""
-    for number, (title, frames) in enumerate(listed.items()):
+    body = ""
+    for title, frames in listed.items():
         tables = "".join(
             table(caption, frame) for caption, frame in frames.items() if frame is not None and len(frame)
         )
         if tables:
-            links += f'<li><a href="#part-{number}">{title}</a></li>'
-            body += _section(number, title, _INTRODUCTIONS.get(title, "").format(**facts) + tables)
-    cases = _typical(report)
-    links += '<li><a href="#part-9">Typical cases</a></li>' if cases else ""
+            body += _section(title, _INTRODUCTIONS.get(title, "").format(**facts) + tables)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Why does the model reject?</title><style>{_STYLE}</style></head>"
         f'<body class="lvqrej"><header><h1>Why does the model reject?</h1>{_said(report)}</header>'
-        f'<nav aria-label="Contents"><ul>{links}</ul></nav><main>{_picture(report)}{body}{cases}</main>'
+        f"<main>{_picture(report)}{body}{_typical(report)}</main>"
         f"<footer><p>Made by lvqrej. Low and high are the ends of an exact 95 % interval (Clopper "
         f"and Pearson). Random draws have the seed {facts['seed']}. Every counterfactual passes the option's "
         f"own test; none has a gap above {100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
@@ -138,13 +136,15 @@ def _cell(name: str, value: Any) -> str:
     if not isinstance(value, (float, np.floating)):
         return escape(str(value))
     shown = float(value)
+    if np.isnan(shown):
+        return "–"
     if name.split()[-1] in _SHARES:
         return f"{100 * shown:.1f} %"
     return f"{shown:,.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
 
 
-def _section(number: int, title: str, content: str) -> str:
-    return f'<section aria-labelledby="part-{number}"><h2 id="part-{number}">{title}</h2>{content}</section>'
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>"
 
 
 def _scrolling(name: str, content: str) -> str:
@@ -166,7 +166,7 @@ def _typical(report: Any) -> str:
         for case in report.typical.itertuples()
     )
     intro = "<p>Of each cause the most central reject, with the smallest total distance to the others.</p>"
-    return _section(9, "Typical cases", intro + cases) if cases else ""
+    return _section("Typical cases", intro + cases) if cases else ""
 
 
 def _picture(report: Any) -> str:
