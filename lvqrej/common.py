@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from functools import cached_property
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
@@ -29,6 +28,8 @@ from lvqrej.wording import ALL, FEWEST, NO_GAP, listed, number, percent_up, roun
 _GAP, EFFORT = 1e-6, 50
 #: As many samples are tried together with the chosen ones of a node.
 _TRIED = 24
+#: Answers are grown from nodes with at most so many chosen samples.
+_GROWN = 2
 #: A sample and the cell that it shall lie in.
 Choice = dict[int, tuple[Cells, int]]
 
@@ -198,11 +199,12 @@ class _Problem:
         self.accepted = accepted
         self.exact = self.accepted.gap == 0  # then it has cells; otherwise there is a continuum of them
         self.lower, self.upper = query.required.box(self.X)
+        self.known: dict[int | None, Any] = {}
         if self.exact:
             each = [self.accepted.take(np.array([c])) for c in range(len(self.accepted))]
             self.least = np.array([self._from(one, self.X)[0] for one in each]).reshape(len(each), -1).T
         else:
-            self.least = self.alone.lower_bounds[:, None]
+            self.least = self._alone(None).lower_bounds[:, None]
 
     def relax(self, node: Node, cutoff: float) -> tuple[float, Any]:
         """Bound by what the chosen samples ask for together, and by what so many others ask for beside them.
@@ -239,9 +241,16 @@ class _Problem:
         return rows[np.argsort(-asks, kind="stable")].tolist()
 
     def restrict(self, node: Node, relaxed: Any) -> tuple[float, Floats | None]:
-        """Let what the chosen samples ask for grow until enough of the others are accepted with it."""
-        delta = None if relaxed is None else self._grown(self._cells_of(node), set(node.left_out))
-        return (np.inf, None) if delta is None else (float((self.weights * np.abs(delta)).sum()), delta)
+        """Try what the chosen samples ask for; let few of them grow, at the root also into one class each."""
+        found: list[Floats | None] = [] if relaxed is None else [relaxed[0]]
+        labels: list[int | None] = [None]
+        if not node.chosen and not node.left_out and self.query.required.target is None:
+            labels += range(len(self.query.option.classes))
+        if relaxed is not None and len(node.chosen) <= _GROWN:
+            found += [self._grown(self._cells_of(node), set(node.left_out), label) for label in labels]
+        offsets = [d for d in found if d is not None and _passed(self.query, d).sum() >= self.wanted]
+        sizes = [float((self.weights * np.abs(delta)).sum()) for delta in offsets]
+        return (min(sizes), offsets[int(np.argmin(sizes))]) if sizes else (np.inf, None)
 
     def branch(self, node: Node, relaxed: Any) -> list[Node]:
         """Divide at the sample that is farthest from being accepted: one of its cells, or left out."""
@@ -257,11 +266,10 @@ class _Problem:
 
     def why_none(self, proven: bool) -> str:
         """Say why no common change was found."""
-        alone, n = self.alone, len(self.X)
+        alone, n = self._alone(None), len(self.X)
         none = "there is no common change" if proven else "no common change was found"
-        none += (
-            "" if self.query.required.columns.numbers.all() else " of numbers (categories stay as they are)"
-        )
+        if not self.query.required.columns.numbers.all():
+            none += " of numbers (categories stay as they are)"
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
         if (count := int(alone.found.sum())) >= self.wanted:
             return f"{text}: each of {count} can be accepted alone, but not so many by the same change"
@@ -270,10 +278,12 @@ class _Problem:
     def _cells_of(self, node: Node) -> Choice:
         return {row: (self.accepted, c) for row, c in node.chosen}
 
-    @cached_property
-    def alone(self) -> Any:
-        """The nearest counterfactual of each sample alone."""
-        return explained(self.query)
+    def _alone(self, label: int | None) -> Any:
+        """Return the nearest counterfactual of each sample alone, as one class if a label is given."""
+        if label not in self.known:
+            asked = self.query.required if label is None else replace(self.query.required, target=label)
+            self.known[label] = explained(self.query._replace(required=asked))
+        return self.known[label]
 
     def _from(self, cells: Any, X: Floats) -> tuple[Floats, Any]:
         """Return what each sample costs at least from X on within its bounds, and the nearest cells."""
@@ -287,7 +297,7 @@ class _Problem:
         nearest[possible] = near.cells
         return bounds, nearest
 
-    def _grown(self, chosen: Choice, left_out: set[int]) -> Floats | None:
+    def _grown(self, chosen: Choice, left_out: set[int], label: int | None) -> Floats | None:
         """Choose further samples until enough are accepted; return the offset, None if that fails.
 
         Of those that are still missing, the cheapest are meant to be accepted, and the dearest of these are
@@ -312,7 +322,7 @@ class _Problem:
             if not passed[[*chosen]].all():
                 rungs, latest = rungs[1:], []
                 continue
-            asks, cell_of = self._next(delta)
+            asks, cell_of = self._next(delta, label)
             asks[passed] = np.inf
             asks[[*left_out]] = np.inf
             order = np.argsort(asks, kind="stable")[:missing]
@@ -322,12 +332,13 @@ class _Problem:
             chosen |= {row: cell_of(row) for row in latest}
         return None
 
-    def _next(self, delta: Floats) -> tuple[Floats, Any]:
+    def _next(self, delta: Floats, label: int | None) -> tuple[Floats, Any]:
         """Return what each sample asks for beyond an offset, and a function that tells the cell it takes."""
         if self.exact:
-            asks, nearest = self._from(self.accepted, self.X + delta)
-            return asks, lambda row: (self.accepted, int(nearest[row]))
-        answers, whole = self.alone, self.accepted
+            cells = self.accepted if label is None else self.accepted.with_label(label)
+            asks, nearest = self._from(cells, self.X + delta)
+            return asks, lambda row: (cells, int(nearest[row]))
+        answers, whole = self._alone(label), self.accepted
         asks = (np.abs(answers.counterfactuals - self.X - delta) * self.weights).sum(axis=1)
 
         def pick(row: int) -> tuple[Cells, int]:
