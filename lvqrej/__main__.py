@@ -17,10 +17,6 @@ from typing import Any
 _HELD_OUT = 0.5
 
 
-class UsageError(Exception):
-    """What is wrong with what the command was given."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default those of the process; return the exit code."""
     given = _parser().parse_args(arguments)
@@ -28,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
             _COMMANDS[given.command](given)
-    except (UsageError, OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         text = " ".join(str(error).split())
         print(f"lvqrej: error: {text}", file=sys.stderr)
         return 2
@@ -68,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(given: Any) -> None:
     if not Path(given.out).absolute().parent.is_dir():
-        raise UsageError(f"--out must be a file in a folder that exists; found {given.out}")
+        raise ValueError(f"--out must be a file in a folder that exists; found {given.out}")
     table = _table(given)
     groups = None if given.groups is None else _column(table, given.groups, "--groups")
     y = None if given.label is None else _column(table, given.label, "--label")
@@ -89,7 +85,7 @@ def _explain(given: Any) -> None:
     table = _table(given)
     y = None if given.label is None else _column(table, given.label, "--label")
     if not 0 <= given.row < len(table):
-        raise UsageError(f"--row must be from 0 to {len(table) - 1}; found {given.row}")
+        raise ValueError(f"--row must be from 0 to {len(table) - 1}; found {given.row}")
     others = table.drop(index=given.row)
     classifier, _ = _classifier(given, others, None if y is None else y.drop(index=given.row), held_out=0.0)
     why = classifier.explain(_features(classifier, table).iloc[[given.row]], fixed=given.fixed)[0]
@@ -107,11 +103,11 @@ def _table(given: Any) -> Any:
     try:
         table = pd.read_csv(given.data)
     except FileNotFoundError:
-        raise UsageError(f"{given.data}: there is no such file") from None
+        raise ValueError(f"{given.data}: there is no such file") from None
     except (OSError, ValueError) as error:  # what pandas cannot parse or decode is a ValueError
-        raise UsageError(f"{given.data} cannot be read as CSV: {error}") from None
+        raise ValueError(f"{given.data} cannot be read as CSV: {error}") from None
     if table.empty:
-        raise UsageError(f"{given.data} has no rows")
+        raise ValueError(f"{given.data} has no rows")
     for name in given.drop:
         _column(table, name, "--drop")
     return table.drop(columns=given.drop)
@@ -119,7 +115,7 @@ def _table(given: Any) -> Any:
 
 def _column(table: Any, name: str, option: str) -> Any:
     if name not in table.columns:
-        raise UsageError(
+        raise ValueError(
             f"{option} must name a column; found {name!r}, the columns are {list(table.columns)}"
         )
     return table[name]
@@ -134,16 +130,16 @@ def _classifier(given: Any, table: Any, y: Any, held_out: float = _HELD_OUT) -> 
     if given.model is not None:
         return RejectOptionClassifier.load(Path(given.model)), np.arange(len(table))
     if y is None:
-        raise UsageError(
+        raise ValueError(
             "--label must name the column of the classes to fit a classifier, or --model a saved one"
         )
     if y.isna().any():
-        raise UsageError(
+        raise ValueError(
             f"--label: column {given.label!r} has no label in row {int(y.isna().to_numpy().argmax())}"
         )
     counts = y.value_counts()
     if (counts < 2).any():
-        raise UsageError(f"--label: class {counts.index[-1]} of column {given.label!r} is seen only once")
+        raise ValueError(f"--label: class {counts.index[-1]} of column {given.label!r} is seen only once")
     train, test = np.arange(len(table)), np.arange(0)
     if held_out:
         from sklearn.model_selection import train_test_split
@@ -161,10 +157,10 @@ def _features(classifier: Any, table: Any) -> Any:
     """Return the columns that the classifier knows, in its order."""
     names = getattr(classifier, "feature_names_in_", None)
     if names is None:
-        raise UsageError("--model must have been fitted to a table with names")
+        raise ValueError("--model must have been fitted to a table with names")
     missing = [name for name in names if name not in table.columns]
     if missing:
-        raise UsageError(
+        raise ValueError(
             f"the table must have the columns that the classifier was fitted to; it lacks {missing}"
         )
     return table[list(names)]
@@ -179,7 +175,7 @@ def _threshold(words: list[str]) -> Any:
         except ValueError:
             if len(words) == 1:
                 return word
-            raise UsageError(f"--threshold: {word!r} is no number") from None
+            raise ValueError(f"--threshold: {word!r} is no number") from None
     return numbers[0] if len(words) == 1 else (words[0], *numbers)
 
 

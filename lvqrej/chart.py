@@ -291,13 +291,13 @@ def report_chart(report: Any, most: int = 12) -> Any:
         what.barh(place, -features["down"], height=0.6, color=_ORANGE, hatch="//")
         other = features["changed"] - features["up"] - features["down"]
         if other.any():
-            what.barh(place, other, height=0.6, color=_GREEN, hatch="xx", label="another level")
-            what.legend(loc="lower right", frameon=False)
+            what.barh(place, other, height=0.6, color=_GREEN, hatch="xx")
         for ax, rows, title in ((why, causes, "why"), (what, features, "what would have to change")):
             ax.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
             ax.set(title=title, xlabel="number of rejects", ylim=(len(rows) - 0.4, -0.6))
             ax.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-        what.set_xlabel("rejects in which it goes down ← → up")
+        crossed = "\n(crossed: another level)" if other.any() else ""
+        what.set_xlabel(f"rejects in which it goes down ← → up{crossed}")
         if len(report.distances):
             costs = np.sort(report.distances)
             end = min(costs[-1], 2 * np.quantile(costs, 0.9)) or 1.0
@@ -312,7 +312,7 @@ def report_chart(report: Any, most: int = 12) -> Any:
         reach = np.maximum([value - low, high - value], 0)
         whom.errorbar(value, range(len(rows)), xerr=reach, fmt="o", color=_BLUE, capsize=4)
         whom.set_yticks(range(len(rows)), [_broken(str(name)) for name in rows.index])
-        whom.set(title="how often" if groups is None else "whom", xlabel="share of rejects, 95 % interval")
+        whom.set(title="how often" if groups is None else "whom", xlabel="rejected, 95 % interval")
         whom.set(ylim=(len(rows) - 0.4, -0.6))
         whom.set_xlim(left=0)
     return figure

@@ -268,9 +268,8 @@ class _Problem:
         """Say why no common change was found."""
         alone, n = self._alone(None), len(self.X)
         none = "there is no common change" if proven else "no common change was found"
-        none += (
-            "" if self.query.required.columns.numbers.all() else " of numbers (categories stay as they are)"
-        )
+        if not self.query.required.columns.numbers.all():
+            none += " of numbers (categories stay as they are)"
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
         if (count := int(alone.found.sum())) >= self.wanted:
             return f"{text}: each of {count} can be accepted alone, but not so many by the same change"

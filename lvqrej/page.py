@@ -74,10 +74,7 @@ def page(report: Any) -> str:
     used = features[(features["changed"] > 0) | (features["holds"] > 0)].head(_FEATURES)
     used = used if facts["reasons"] else used.drop(columns="holds")
     listed = {
-        "How often": {
-            "Accepted, rejected and wrong": report.rates,
-            "True classes (rows) and what the model says (columns)": report.confusion,
-        },
+        "How often": {"Accepted, rejected and wrong": report.rates},
         "Why": {"Rejects by cause": report.causes},
         "What would have to change": {"Features": used},
         "What acceptance costs": {"Quantiles of the cost": report.costs},

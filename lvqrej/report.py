@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej.columns import as_frame
-from lvqrej.fitting import with_rejects
 from lvqrej.storage import write_whole
-from lvqrej.thresholds import confusion, interval
+from lvqrej.thresholds import interval
 from lvqrej.validation import Floats, check_number, check_path, describe
 from lvqrej.wording import level_text, listed
 
@@ -67,8 +66,8 @@ class RejectReport:
     typical : DataFrame
         For each cause the most central reject (the medoid in the units of costs, another level at its least
         price): cause, rejects, sample, why, sentence.
-    confusion, groups, tests : DataFrame or None
-        True against predicted classes and rejects; rejects and errors by group; and tests whether groups
+    groups, tests : DataFrame or None
+        Rejects and errors by group; and tests whether groups
         differ, by random tables with the same margins.
     distances : ndarray
         Costs of acceptance of the rejects that have a counterfactual.
@@ -83,7 +82,6 @@ class RejectReport:
     typical: Any
     distances: Floats
     facts: dict[str, Any]
-    confusion: Any = None
     groups: Any = None
     tests: Any = None
 
@@ -92,7 +90,7 @@ class RejectReport:
         import pandas as pd
 
         parts = []
-        for name in ("rates", "causes", "features", "costs", "confusion", "groups", "tests"):
+        for name in ("rates", "causes", "features", "costs", "groups", "tests"):
             if (own := getattr(self, name)) is not None:
                 plain = own.set_axis([" ".join(map(str, np.atleast_1d(row))) for row in own.index], axis=0)
                 columns = plain.set_axis(map(str, plain.columns), axis=1).reset_index(names="row")
@@ -231,7 +229,6 @@ class _Counts:
         drawn = np.sort(each["row"].to_numpy()[np.argsort(self.places[each["row"]])[:reasons]])
         point = f"{classifier.threshold_:.4g}" if not classifier.local else "that of the nearest prototype"
         groups = None if group is None else _by_group(group, rejected, wrong)
-        said = with_rejects(labels, rejected, classifier.reject_label_)
         return RejectReport(
             rates=_rates(rejected, wrong, ~each["found"]),
             causes=_causes(each),
@@ -245,7 +242,6 @@ class _Counts:
                 "largest_gap": float(each["gap"].max()) if len(each) else 0.0,
                 "group": getattr(group, "name", None) or "group",
             },
-            confusion=None if truth is None else confusion(truth, said, classifier.reject_label_),
             groups=groups,
             tests=None if groups is None else _tests(groups, seed),
         )  # fmt: skip
