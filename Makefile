@@ -12,8 +12,6 @@ PYTEST := $(BIN)/python -m pytest -q
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
-# What is imported is compiled then, and once.
-unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help book test check lint types unit notebooks site env times lab bench figures check-figures print reproduce soak mutants fresh lowest dist lock format test-binder clean
 .DEFAULT_GOAL := help
@@ -64,9 +62,8 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
-# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them. Two thirds
-# of what pip would compile is never imported.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 .venv/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
