@@ -12,6 +12,8 @@ PYTEST := $(BIN)/python -m pytest -q
 # One thread per process: two processes share two cores, and results do not depend on the number of cores.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
+# Our own modules are compiled once, not by every kernel.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help book test check lint types unit notebooks site env times lab bench figures check-figures print reproduce soak mutants fresh lowest dist lock format test-binder clean
 .DEFAULT_GOAL := help

@@ -319,11 +319,14 @@ def _taken(table: Any, rows: Any) -> Any:
 
 def _chunks(n: int, progress: bool) -> Iterator[slice]:
     """Cut n rows into chunks, at least one; with a progress bar if it is wanted."""
+    parts = [slice(start, min(start + _CHUNK, n)) for start in range(0, max(n, 1), _CHUNK)]
+    if not progress:
+        yield from parts
+        return
     from tqdm.auto import tqdm
 
-    with tqdm(total=n, desc="report", unit="row", disable=not progress) as bar:
-        for start in range(0, max(n, 1), _CHUNK):
-            part = slice(start, min(start + _CHUNK, n))
+    with tqdm(total=n, desc="report", unit="row") as bar:
+        for part in parts:
             yield part
             bar.update(part.stop - part.start)
 

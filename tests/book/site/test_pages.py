@@ -63,7 +63,7 @@ def test_accessible(page, aspect, studied):
 
 def test_folded_code_that_scrolls_is_a_tab_stop_once_it_is_opened(context, address):
     page = context.new_page()
-    page.goto(address + "notebooks/11-explain-your-own-rejects.html")
+    page.goto(address + "notebooks/25-how-fast.html")
     before = page.evaluate(TAB_STOPS)
     page.evaluate(UNFOLD)
     page.evaluate(NEXT_FRAME)
