@@ -326,6 +326,20 @@ def test_reasons_and_ranges_speak_of_the_users_columns(mixed):
             assert classifier.rejects(changed).iloc[0] == (level not in spans.loc[name, "accepted_levels"])
 
 
+def test_a_reason_under_probabilities_survives_random_completions():
+    X, y = table()
+    classifier = fitted(X, y, option="probabilistic")
+    row = X[classifier.rejects(X)].iloc[0]
+    reason = classifier.sufficient_reason(row, effort=20)
+    rng, known = np.random.default_rng(0), X.dropna()
+    others = pd.DataFrame([row] * 2000, columns=X.columns).reset_index(drop=True)
+    for name in X.columns.difference(reason.features):
+        others[name] = known[name].sample(2000, replace=True, random_state=rng.integers(2**31)).to_numpy()
+    assert reason.proven
+    assert len(reason.features) >= reason.fewest >= 1
+    assert classifier.rejects(others).all()
+
+
 # --- gaps ---
 
 
