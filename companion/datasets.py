@@ -153,6 +153,12 @@ def _find(name: str, path: str | PathLike[str] | None) -> Path:
     raise DataError(f"The {name} data is not at {place} ({said}): {looked}. {how_to_get(name)}")
 
 
+def file_checksum(name: str, path: str | PathLike[str] | None = None) -> str:
+    """Return the SHA-256 of the file that `load` reads for "flip" or "t21"."""
+    check_choice(name, "name", tuple(PUBLISHED))
+    return hashlib.sha256(_find(name, path).read_bytes()).hexdigest()
+
+
 def default_folder() -> Path:
     """Return the folder `download` writes to and `load` looks in if nothing else is said."""
     named = os.environ.get(FOLDER_VARIABLE)
@@ -238,7 +244,7 @@ def download(name: str, folder: str | PathLike[str] | None = None, *, address: s
 
 def _verify(name: str, path: Path) -> None:
     """Raise a DataError unless the file is the published one, as far as that is known."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = file_checksum(name, path)
     if not digest.startswith(PUBLISHED[name].sha_start):
         raise DataError(
             f"{path} is not the published file: its SHA-256 must begin with {PUBLISHED[name].sha_start}; "

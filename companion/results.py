@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from companion.datasets import PUBLISHED
+from companion.datasets import PUBLISHED, file_checksum
 from companion.deviations import FINDINGS, METHODS, OPTIONS, ablation, variant
 from companion.evaluation import from_hex, overlap
 from companion.runner import (
@@ -38,6 +38,8 @@ _ORDER = {
 #: What is averaged over all attempts, and over the answers that were found.
 OVER_ALL = ("found", "valid", "nearly_valid")
 OVER_FOUND = ("l0", "l0_at_1e-3", "l1", "recall", "precision", "f1", "chance")
+#: Of data about patients, a mean is over at least so many of them.
+FEWEST_PATIENTS = 5
 
 Frame: TypeAlias = Any  # pandas has no types
 
@@ -47,7 +49,7 @@ def merge(study: Study, folder: Path, target: str | PathLike[str], path: Any = N
 
     Their bytes depend on nothing but the results: rows are sorted and numbers have nine digits. Only
     timings.csv differs from run to run. Of data about patients (those read from a file) neither
-    counterfactuals nor models are written, only what is summed up over a fold.
+    counterfactuals nor models are written, only counts of a fold and means over five patients or more.
 
     Raises
     ------
@@ -87,6 +89,7 @@ def provenance(study: Study, path: Any = None) -> dict[str, Any]:
         "package_sha256": package_hash(),
         "fingerprint": fingerprint(study),
         "data_sha256": {name: each.sha for name, each in data.items()},
+        "file_sha256": {name: file_checksum(name, path) for name in data if name in PUBLISHED},
         "data": {name: str(each) for name, each in data.items()},
         "seeds": "outer folds: the repetition; else: companion.protocol.seed_of(repetition, fold, use)",
         "study": json.loads(json.dumps(settings, default=vars)),
@@ -120,7 +123,7 @@ def aggregates(counterfactuals: Frame, units: Frame) -> Frame:
         for measure in (*OVER_ALL, *OVER_FOUND, "l0_valid", "l1_valid"):
             values = pd.to_numeric(group[measure]) if measure in group else pd.Series(dtype=float)
             values = values.dropna()
-            if len(values) == 0:
+            if len(values) == 0 or _too_few(cell["data"], group.loc[values.index].get("sample")):
                 continue
             folds = values.groupby([group["repetition"], group["fold"]]).mean()
             empty = int(n_folds[key[: len(CELL)]]) - len(folds)
@@ -159,7 +162,7 @@ def overlaps(counterfactuals: Frame, study: Study, path: Any = None) -> Frame:
         table = group.pivot(index=["repetition", "fold", "sample"], columns="method", values="changed")
         for first, second in combinations([m for m in METHODS if m in table], 2):
             both = table[[first, second]].dropna()
-            if both.empty:
+            if both.empty or _too_few(str(key[1]), both.index.get_level_values("sample")):
                 continue
             a, b = (from_hex(both[m].tolist(), n_features) for m in (first, second))
             shared, either = overlap(a, b), (a | b).sum(axis=1)
@@ -175,6 +178,11 @@ def overlaps(counterfactuals: Frame, study: Study, path: Any = None) -> Frame:
                 }
             )
     return _sorted(pd.DataFrame(rows), CELL)
+
+
+def _too_few(data: str, samples: Any) -> bool:
+    """Whether a mean over these samples would be about single patients."""
+    return data in PUBLISHED and len(set(samples)) < FEWEST_PATIENTS
 
 
 def selection(records: list[dict[str, Any]]) -> Frame:

@@ -69,6 +69,48 @@ def agreement(table: Frame, units: Frame, model: str = "GMLVQ") -> Frame:
     return result
 
 
+#: Why an entry of the paper's tables is not ours, in the order in which it is asked.
+REASONS = {
+    "agrees": "ours agrees with the published mean",
+    "code": "it agrees once the deviations of the published code are on",
+    "code, in part": "the deviations halve the difference or more",
+    "sparser": "ours is the exact counterfactual, which changes, shares and names fewer features",
+    "no rejects": "with the deviations nothing, or too little, is rejected",
+    "open": "none of these",
+}
+
+
+def reasons(table: Frame) -> Any:
+    """Return the first of `REASONS` that holds for an entry; of one without a statement, why it has none.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `agreement`.
+
+    Examples
+    --------
+    >>> cell = {"method": "black_box", "mean": 9.0, "ours_mean": 3.0, "deviating_mean": 7.0}
+    >>> words = {"ours_agrees": "no", "deviating_agrees": "no"}
+    >>> reasons(pd.DataFrame([cell | words, cell | words | {"deviating_agrees": "yes"}])).tolist()
+    ['code, in part', 'code']
+    """
+    ours, deviating = (table[f"{who}_mean"] - table["mean"] for who in ("ours", "deviating"))
+    holds = [
+        table["ours_agrees"] == "yes",
+        table["ours_agrees"] != "no",
+        table["deviating_agrees"] == "yes",
+        deviating.abs() <= ours.abs() / 2,
+        table["method"].str.contains("paper") & (ours < 0),
+        table["deviating_agrees"] == "no result",
+    ]
+    words = ["agrees", table["ours_agrees"], "code", "code, in part", "sparser", "no rejects"]
+    found = np.select(
+        holds, [pd.Series(word, table.index) if isinstance(word, str) else word for word in words], "open"
+    )
+    return pd.Series(found, table.index)
+
+
 def count(holds: Iterable[Any]) -> str:
     """Return in how many cells something holds, 'k of n'; of words of `agreement`, only "yes" and "no" count.
 

@@ -1,5 +1,6 @@
 """The experiments: measures against brute force, each switch, seeds, resumption, and stored models."""
 
+import hashlib
 import json
 import os
 import random
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from companion import reproduce, runner
-from companion.datasets import load
+from companion.datasets import PUBLISHED, load
 from companion.deviations import FINDINGS, METHODS, OPTIONS, Deviations, ablation, variant
 from companion.evaluation import changed_features, from_hex, goodness, overlap, to_hex
 from companion.experiments import Caps, option_of, perturbation, run_unit, samples_to_explain, scaled_samples
@@ -26,7 +27,7 @@ from companion.methods import Task, counterfactuals, methods_for
 from companion.paper_tables import published_tables, side_by_side
 from companion.protocol import FALLBACK_RATE, GRID, FoldFits
 from companion.published import THRESHOLDS, UnsignedPairs, farthest_training_sample, shifted_threshold
-from companion.results import load_models, merge
+from companion.results import load_models, merge, provenance
 from companion.rules import agreement
 from companion.runner import Study, Unit, run
 from lvqrej import (
@@ -726,24 +727,108 @@ def test_progress_is_shown(tmp_path, capsys):
     assert "15/15" in capsys.readouterr().err
 
 
-def test_nothing_of_single_patients_is_written(tmp_path, capsys):
-    """Rows, counterfactuals and prototypes of data that is read from a file stay out of the results."""
+@pytest.fixture
+def patients(tmp_path):
+    """A file that looks like the published one and holds nobody."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [115, 21])
     X = rng.normal(size=(136, 12)) + y[:, None]
     np.savez(tmp_path / "flip_notscaled.npz", X=X, y=y)
-    place, few = tmp_path / "results", Caps(2, 0, 2, 0, 0)
+    return tmp_path
+
+
+def numbers_in(folder):
+    """Return every number in the tables of a folder, with six digits."""
+    words = " ".join(file.read_text() for file in folder.iterdir()).replace(",", " ").split()
+    found = pd.to_numeric(pd.Series(words), errors="coerce").dropna()
+    return {f"{number:.6g}" for number in found[found % 1 != 0]}
+
+
+def test_nothing_of_single_patients_is_written(patients):
+    """Rows, counterfactuals and prototypes of data that is read from a file stay out of the results."""
+    place, few = patients / "results", Caps(4, 0, 4, 0, 0)
     study = replace(TINY, data=("flip",), published_repetitions=0, caps=few)
-    files = merge(study, run(study, tmp_path / "work", path=tmp_path), place, path=tmp_path)
+    folder = run(study, patients / "work", path=patients)
+    files = merge(study, folder, place, path=patients)
     names = {"units.csv", "selection.csv", "aggregates.csv", "overlaps.csv", "timings.csv", "provenance.json"}
     assert {file.name for file in place.iterdir()} == {file.name for file in files} == names
-    sizes = pd.read_csv(place / "units.csv")
-    assert "sample" not in sizes
-    assert len(sizes) == 15  # one row per fold and option
-    assert len(json.loads((place / "provenance.json").read_text())["data_sha256"]["flip"]) == 64
-    assert reproduce.available(["wine", "flip"], str(tmp_path)) == ["wine", "flip"]
-    assert reproduce.available(["wine", "flip"], str(place)) == ["wine"]
-    assert "flip_notscaled.npz" in capsys.readouterr().err
+    for name in ("units", "selection", "aggregates", "overlaps", "timings"):
+        assert {"sample", "changed", "certainty", "certainty_before"}.isdisjoint(
+            pd.read_csv(place / f"{name}.csv")
+        )
+    assert len(pd.read_csv(place / "units.csv")) == 15  # one row per fold and option
+    # not one number of a patient, of a prototype or of the measures of a single counterfactual
+    records = [json.loads(file.read_text()) for file in folder.rglob("[!.]*.json")]
+    private = [np.load(patients / "flip_notscaled.npz")["X"]]
+    private += [np.ravel(v) for r in records for n, v in r["arrays"].items() if "prototypes" in n]
+    private += [[row["l1"], row["certainty_before"]] for r in records for row in r["rows"]]
+    values = np.concatenate([np.ravel(v) for v in private])
+    assert len(values) > 2000
+    written = numbers_in(place)
+    assert len(written) > 90
+    assert written.isdisjoint(f"{value:.6g}" for value in values)
+
+
+def test_of_fewer_than_five_patients_there_is_no_mean(patients):
+    from companion.results import aggregates, overlaps
+
+    head = {"data": "flip", "model": "GLVQ", "option": "relative_similarity", "variant": "ours"}
+    units = pd.DataFrame([head | {"repetition": 0, "fold": f} for f in range(5)])
+    for n, found in ((4, 1), (5, 1), (5, 0)):  # four patients; five; five of whom one has no answer
+        rows = pd.DataFrame(
+            head | {"repetition": k // 5, "fold": k % 5, "sample": k % n}
+            | {"method": m, "experiment": "properties"}
+            | {"found": 1 if k % n else found, "valid": 1, "l1": 0.5, "l0": 1 if k % n or found else np.nan}
+            | {"changed": "1"}
+            for k in range(20)
+            for m in ("exact", "nearest")
+        )  # fmt: skip
+        table = aggregates(rows, units)
+        measures = set(table["measure"]) if len(table) else set()
+        assert ("valid" in measures) == (n == 5)
+        assert ("l0" in measures) == (n == 5 and found == 1)
+        assert len(overlaps(rows, TINY, str(patients))) == (n == 5 and found == 1)
+    one = rows.assign(data="iris", sample=0)
+    assert len(aggregates(one, units.assign(data="iris"))) > 0  # flowers may be counted one by one
+
+
+def test_provenance_has_the_checksum_of_the_file_and_no_path(patients):
+    found = provenance(replace(TINY, data=("flip",)), patients)
+    digest = hashlib.sha256((patients / "flip_notscaled.npz").read_bytes()).hexdigest()
+    assert found["file_sha256"] == {"flip": digest}
+    assert str(patients) not in json.dumps(found)
+
+
+def test_without_the_file_the_others_are_run_and_it_is_said_how_to_get_it(
+    patients, tmp_path, monkeypatch, capsys
+):
+    assert reproduce.available(["wine", "flip"], str(patients)) == ["wine", "flip"]
+    assert capsys.readouterr().err == ""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("LVQREJ_DATA", str(empty))
+    started = []
+    monkeypatch.setattr(reproduce, "run", lambda study, *_, **__: started.append(study))
+    monkeypatch.setattr(reproduce, "merge", lambda *_, **__: [])
+    pd.DataFrame({"seconds": [1.0], "megabytes": [1.0]}).to_csv(empty / "timings.csv")
+    assert reproduce.main(["--folder", str(empty)]) == 0
+    assert started == [replace(Study(), data=("wine", "breast_cancer", "t21_synthetic"))]
+    said = capsys.readouterr().err
+    assert all(
+        word in said for word in ("Without flip", "download('flip')", "flip_notscaled.npz", "LVQREJ_DATA")
+    )
+
+
+def test_the_books_results_are_those_of_the_study_with_the_published_file():
+    found = json.loads((RESULTS / "provenance.json").read_text())
+    assert found["study"] == json.loads(json.dumps(asdict(Study())))
+    assert found["file_sha256"]["flip"].startswith(PUBLISHED["flip"].sha_start)
+    assert "/" not in found["data"]["flip"]
+    units = pd.read_csv(RESULTS / "units.csv")
+    assert len(units) == sum(map(len, Study().groups()))
+    assert set(units["data"]) == set(Study().data)
+    sizes = units[units["variant"] == "ours"].groupby(["data", "model", "option"]).size()
+    assert (sizes == 50).all()  # ten repetitions of five folds
 
 
 def test_the_command_understands_its_arguments():
