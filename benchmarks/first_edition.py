@@ -4,7 +4,8 @@
     python benchmarks/first_edition.py FOLDER/book/results
 
 Writes first_edition_*.csv to book/results: the words for every entry of the paper's tables and for every
-conclusion, and how many of the stored exact counterfactuals today's engine finds again from their models.
+conclusion; how many of the stored exact counterfactuals today's engine finds again from their models; and how
+many of the stored models are those of today's training.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from companion.conclusions import FIRST_DATA, write_first_edition
@@ -64,8 +66,24 @@ def line(part: Any) -> pd.Series:
     )
 
 
+def models(old: Path, data: str) -> pd.DataFrame:
+    """Return how many stored models of each kind have the first edition's arrays to 1e-6."""
+    with np.load(old / f"models_{data}.npz") as before, np.load(RESULTS / f"models_{data}.npz") as now:
+        names = pd.Series(before.files)
+        same = [
+            name in now and before[name].shape == now[name].shape
+            and np.allclose(before[name], now[name], rtol=0, atol=1e-6)
+            for name in names
+        ]  # fmt: skip
+    keys = names.str.split("/", expand=True).drop(columns=5)
+    keys.columns = ["variant", *_FOLD]
+    whole = keys.assign(same=same).groupby([*keys.columns], as_index=False)["same"].all()
+    kinds = whole.groupby(["variant", "model", "option"], as_index=False)["same"].agg(["size", "sum"])
+    return kinds.rename(columns={"size": "n", "sum": "to_1e-6"}).assign(data=data)
+
+
 def main(old: Path) -> None:
-    """Write the three tables."""
+    """Write the four tables."""
     write_first_edition(old, RESULTS)
     both = pd.concat([again(old, name) for name in sorted(FIRST_DATA)])
     keys = ["data", "model", "option"]
@@ -74,6 +92,10 @@ def main(old: Path) -> None:
     table = table.sort_values(keys, key=lambda c: c.map(order.index) if c.name == "option" else c)
     table.to_csv(RESULTS / "first_edition_engine.csv", index=False, float_format="%.3g", lineterminator="\n")
     print(table.to_string(index=False))
+    kinds = pd.concat([models(old, name) for name in sorted(FIRST_DATA)])
+    kinds = kinds[["data", "variant", "model", "option", "n", "to_1e-6"]]
+    kinds.to_csv(RESULTS / "first_edition_models.csv", index=False, lineterminator="\n")
+    print(kinds.to_string(index=False))
 
 
 if __name__ == "__main__":
