@@ -25,9 +25,10 @@ book: env ## execute the notebooks that have changed, build the site, print its 
 	@$(BIN)/jupyter-book build . --warningiserror --keep-going --quiet
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-# Every notebook is executed twice: by the book, and by the test that a second run says the same.
+# Every notebook is executed twice: by the book, and by the test that a second run says the same. Code and book are tested
+# side by side, so that no processor waits.
 test: ## everything that has to hold, from installation to every page in a browser; tells the time of each part
-	@sh tests/parts.sh "$(MAKE)" env lint+types unit book notebooks site
+	@sh tests/parts.sh "$(MAKE)" env lint types,unit+book,notebooks,site
 
 check: lint types ## for the inner loop, less than a minute: lint, types, the fast tests
 	$(PYTEST) -n 2 --dist loadfile -m "not slow and not thorough" tests/package tests/companion tests/book --ignore tests/book/site
@@ -64,8 +65,9 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
-# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them. Modules are compiled
+# when they are first imported, most never are; that of sklearn-lvq warns, which tests would take for an error.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 .venv/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -74,6 +76,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 	@sed -n 'p;n' requirements.txt > .venv/odd.txt; sed -n 'n;p' requirements.txt > .venv/even.txt
 	$(INSTALL) --requirement .venv/odd.txt & odd=$$!; \
 	  $(INSTALL) --requirement .venv/even.txt --editable .; even=$$?; wait $$odd && exit $$even
+	@$(BIN)/python -W ignore -c 'import sklearn_lvq'
 	@touch $@
 
 lab: env ## open the notebooks in JupyterLab, as notebooks
@@ -112,8 +115,10 @@ dist: env ## wheel and sdist in dist/, checked, installed and run in clean envir
 	rm -rf dist
 	LVQREJ_DIST=$(CURDIR)/dist $(PYTEST) tests/book/test_dist.py
 
-mutants: env ## small errors, one at a time, in a copy: which of them do the tests notice? (about half an hour)
-	$(BIN)/python tests/mutants.py --jobs 2 --table _build/mutants.csv
+# The counts are what the status page shows: book/mutants.csv.
+mutants: env ## small errors, one at a time, in a copy: which of them do the tests notice? (about 45 minutes)
+	@mkdir -p _build
+	$(BIN)/python tests/mutants.py --jobs 2 --table _build/mutants.csv --counts _build/mutant_counts.csv
 
 test-binder: env ## build what Binder builds, open a chapter in a browser, run it
 	$(BIN)/python -m pytest tests/binder

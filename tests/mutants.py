@@ -5,7 +5,7 @@ sentence in `HARMLESS` why nobody could see it. The exit code is 1 if one surviv
 a test fails without any error, or if an error is stale: the code it belongs to reads otherwise by now.
 
 Those of an own choice: ``--only stream`` (a part of the area, the file or the description); ``--table FILE``
-writes what was found as CSV.
+writes what was found as CSV, ``--counts FILE`` how many of each area, as the status page shows it.
 """
 
 from __future__ import annotations
@@ -616,12 +616,29 @@ def sound(work: list[Mutant]) -> bool:
     return not broken
 
 
+def counted(found: list[tuple[str, str]]) -> list[list[Any]]:
+    """Return rows of area, number of errors, noticed and harmless ones; the last is of all areas."""
+    areas = list(dict.fromkeys(area for area, _ in found))
+    rows: list[list[Any]] = [["area", "errors", "noticed", "harmless"]]
+    for name in [*areas, "all"]:
+        outcomes = [outcome for area, outcome in found if name in (area, "all")]
+        rows.append([name, len(outcomes), outcomes.count("caught"), outcomes.count("harmless")])
+    return rows
+
+
+def written(file: Path, rows: list[list[Any]]) -> None:
+    """Write rows as CSV."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(rows)
+
+
 def main() -> int:
     """Run what is asked for on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree at work at once")
     parser.add_argument("--only", default="", help="a part of an area, a file or a description")
     parser.add_argument("--table", type=Path, help="where to write the outcomes as CSV")
+    parser.add_argument("--counts", type=Path, help="where to write counts by area as CSV")
     parser.add_argument("--list", action="store_true", help="only tell which errors are stale")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without any error first")
     asked = parser.parse_args()
@@ -638,12 +655,11 @@ def main() -> int:
         return 1
     results = in_copies(work, max(1, asked.jobs))
     if asked.table:
-        with asked.table.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["area", "file", "error", "outcome", "noticed by"])
-            writer.writerows(
-                [r.mutant.area, r.mutant.file, r.mutant.what, r.outcome, r.noticed] for r in results
-            )
+        head = ["area", "file", "error", "outcome", "noticed by"]
+        found = [[r.mutant.area, r.mutant.file, r.mutant.what, r.outcome, r.noticed] for r in results]
+        written(asked.table, [head, *found])
+    if asked.counts:
+        written(asked.counts, counted([(r.mutant.area, r.outcome) for r in results]))
     counts = {
         name: sum(r.outcome == name for r in results) for name in ("caught", "harmless", "survived", "stale")
     }

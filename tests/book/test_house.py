@@ -81,6 +81,30 @@ def test_second_make_env_installs_nothing(makefile):
     assert "pip" not in result.stdout
 
 
+PARTS = "one: ; @echo one is done\ntwo: ; @echo two is done\nbroken: ; @false\n"
+
+
+@pytest.mark.parametrize(
+    ("stages", "failed", "told"),
+    [
+        (["one", "two+one"], "", ["one", "two", "one", "all"]),
+        (["two+broken,one", "one"], "broken", ["two", "all"]),
+        (["broken,two+one", "two"], "broken", ["one", "all"]),
+    ],
+)
+def test_parts_side_by_side_all_run_and_a_failure_of_any_is_told(stages, failed, told, tmp_path):
+    (tmp_path / "Makefile").write_text(PARTS)
+    result = run("sh", ROOT / "tests" / "parts.sh", "make", *stages, cwd=tmp_path)
+    lines = (tmp_path / "_build" / "test_times.csv").read_text().splitlines()
+    times = [line.split(",") for line in lines]
+    assert sorted(part for part, _ in times[1:-1]) == sorted(told[:-1])
+    assert times[-1][0] == "all"
+    assert result.returncode == bool(failed)
+    assert (f"failed: {failed}" in result.stdout) == bool(failed)
+    assert all(f"{part} is done" in result.stdout for part in told[:-1])
+    assert all(f"{part:12}  0 min" in result.stdout for part in told)
+
+
 def test_citation_is_valid(tmp_path):
     """Against the format's own schema, taken from its reference reader (which itself needs old libraries)."""
     import jsonschema
