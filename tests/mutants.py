@@ -21,13 +21,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
+from resource import RLIMIT_CPU, setrlimit
+from signal import SIGXCPU
 from threading import Thread
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What is not copied.
 LEFT_OUT = (".git", ".venv", "_build", "dist", "__pycache__", ".*_cache", ".hypothesis", ".coverage*")
-#: After so many seconds an error that lets a test run on and on counts as noticed.
+#: After so many seconds of processor time an error that lets a test run on and on counts as noticed.
 PATIENCE = 600
 #: Processes start with all libraries loaded that take long, but none of our own.
 SERVER = get_context("forkserver")
@@ -549,7 +551,12 @@ def failed(arguments: list[str], folder: Path) -> str:
     process.start()
     sender.close()
     try:
-        code, noticed = receiver.recv() if receiver.poll(PATIENCE) else (1, f"nothing within {PATIENCE} s")
+        code, noticed = receiver.recv() if receiver.poll(10 * PATIENCE) else (1, "waits for ever")
+    except EOFError:
+        process.join()
+        code, noticed = -process.exitcode, "an end without a word"
+        if code == SIGXCPU:
+            code, noticed = 1, f"nothing within {PATIENCE} s of processor time"
     finally:
         process.terminate()
         process.join()
@@ -562,6 +569,7 @@ def _run(arguments: list[str], folder: str, sender: Any) -> None:
     """Run pytest in a folder, in silence, and send the first test that fails."""
     import pytest
 
+    setrlimit(RLIMIT_CPU, (PATIENCE, PATIENCE + 1))
     os.chdir(folder)
     os.environ |= {"PYTHONPATH": folder}
     sys.path[:] = [folder, f"{folder}/tests", *(place for place in sys.path if place != str(ROOT / "tests"))]
