@@ -43,7 +43,7 @@ types: env
 
 # Whole files go to a process each, those that take longest first.
 unit: env
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --ignore tests/binder --durations 10
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --durations 10
 
 # Times, memory and the folder of figures differ from run to run (tests/book/differs.ini); nothing else may.
 notebooks: $(if $(BUILT),env,book)

@@ -141,6 +141,15 @@ def test_links_and_pictures_of_the_readme_work_on_a_package_index_too():
     assert any(address.endswith(".png") for address in addresses)
 
 
+def test_the_example_of_the_readme_says_what_the_readme_shows():
+    """That wheel and sdist alone say it, too, is tested by `make dist`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    said = run(sys.executable, "-c", example, PYTHONPATH=str(ROOT))
+    assert said.returncode == 0, said.stderr
+    assert " ".join(said.stdout.split()).rstrip(".") in " ".join(readme.split())
+
+
 def test_addresses_are_those_of_the_repository_that_the_book_is_configured_for():
     repository = yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]
     owner, name = repository.removeprefix("https://github.com/").split("/")
