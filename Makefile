@@ -65,9 +65,8 @@ _build/notebooks/made: $(NOTEBOOKS) .venv/installed
 
 env: .venv/installed ## make .venv from requirements.txt, if it is not there or no longer current
 
-# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them. Modules are compiled
-# when they are first imported, most never are; that of sklearn-lvq warns, which tests would take for an error.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+# The pins are complete (tests/book/test_house.py): nothing is looked up, and two processes can share them.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 .venv/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "This project needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -76,7 +75,6 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 	@sed -n 'p;n' requirements.txt > .venv/odd.txt; sed -n 'n;p' requirements.txt > .venv/even.txt
 	$(INSTALL) --requirement .venv/odd.txt & odd=$$!; \
 	  $(INSTALL) --requirement .venv/even.txt --editable .; even=$$?; wait $$odd && exit $$even
-	@$(BIN)/python -W ignore -c 'import sklearn_lvq'
 	@touch $@
 
 lab: env ## open the notebooks in JupyterLab, as notebooks
