@@ -25,9 +25,10 @@ book: env ## execute the notebooks that have changed, build the site, print its 
 	@$(BIN)/jupyter-book build . --warningiserror --keep-going --quiet
 	@echo "The book: $(CURDIR)/$(SITE)"
 
-# Every notebook is executed twice: by the book, and by the test that a second run says the same.
+# Every notebook is executed twice: by the book, and by the test that a second run says the same. Code and book are tested
+# side by side, so that no processor waits.
 test: ## everything that has to hold, from installation to every page in a browser; tells the time of each part
-	@sh tests/parts.sh "$(MAKE)" env lint+types unit book notebooks site
+	@sh tests/parts.sh "$(MAKE)" env lint types,unit+book,notebooks,site
 
 check: lint types ## for the inner loop, less than a minute: lint, types, the fast tests
 	$(PYTEST) -n 2 --dist loadfile -m "not slow and not thorough" tests/package tests/companion tests/book --ignore tests/book/site
@@ -42,7 +43,7 @@ types: env
 
 # Whole files go to a process each, those that take longest first.
 unit: env
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --ignore tests/binder --durations 10
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --durations 10
 
 # Times, memory and the folder of figures differ from run to run (tests/book/differs.ini); nothing else may.
 notebooks: $(if $(BUILT),env,book)
@@ -112,8 +113,10 @@ dist: env ## wheel and sdist in dist/, checked, installed and run in clean envir
 	rm -rf dist
 	LVQREJ_DIST=$(CURDIR)/dist $(PYTEST) tests/book/test_dist.py
 
-mutants: env ## small errors, one at a time, in a copy: which of them do the tests notice? (about half an hour)
-	$(BIN)/python tests/mutants.py --jobs 2 --table _build/mutants.csv
+# The counts are what the status page shows: book/mutants.csv.
+mutants: env ## small errors, one at a time, in a copy: which of them do the tests notice? (about 45 minutes)
+	@mkdir -p _build
+	$(BIN)/python tests/mutants.py --jobs 2 --table _build/mutants.csv --counts _build/mutant_counts.csv
 
 test-binder: env ## build what Binder builds, open a chapter in a browser, run it
 	$(BIN)/python -m pytest tests/binder

@@ -272,12 +272,12 @@ def cost_scorer(error: float = 1.0, reject: float = 0.25) -> Callable[[Any, Any,
 
     Examples
     --------
-    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.datasets import load_iris
     >>> from sklearn.model_selection import GridSearchCV
     >>> from lvqrej import RejectOptionClassifier
-    >>> rates = {"threshold": [("reject_rate", rate) for rate in (0.02, 0.1, 0.5)]}
-    >>> search = GridSearchCV(RejectOptionClassifier(), rates, scoring=cost_scorer(5, 1), cv=3)
-    >>> search.fit(*load_wine(return_X_y=True)).best_params_
+    >>> rates = {"threshold": [("reject_rate", rate) for rate in (0.02, 0.5)]}
+    >>> search = GridSearchCV(RejectOptionClassifier(cv=2), rates, scoring=cost_scorer(5, 1), cv=2)
+    >>> search.fit(*load_iris(return_X_y=True)).best_params_
     {'threshold': ('reject_rate', 0.02)}
     """
     wrong = check_number(error, "error", low=0, high=LARGEST)

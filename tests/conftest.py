@@ -7,7 +7,8 @@ fails is printed with what reproduces it.
 Under the measurement of coverage code takes half as long again. Of files that take long, the first case of
 each test is measured; of those that repeat on many cases what others ask, none.
 
-Binder's environment takes minutes to build: its tests run only when asked for (make test-binder).
+Environments of their own take minutes to build: what needs one runs only when asked for (make test-binder,
+make dist).
 """
 
 import os
@@ -15,7 +16,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-collect_ignore = ["binder"]
+collect_ignore = ["binder", "book/test_dist.py"]
 #: Files whose tests take long together, beside single ones that are marked slow.
 THOROUGH = {
     "test_baselines", "test_build", "test_classifier", "test_counterfactual", "test_experiments", "test_fuzz",

@@ -5,7 +5,7 @@ sentence in `HARMLESS` why nobody could see it. The exit code is 1 if one surviv
 a test fails without any error, or if an error is stale: the code it belongs to reads otherwise by now.
 
 Those of an own choice: ``--only stream`` (a part of the area, the file or the description); ``--table FILE``
-writes what was found as CSV.
+writes what was found as CSV, ``--counts FILE`` how many of each area, as the status page shows it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
+from resource import RLIMIT_CPU, setrlimit
+from signal import SIGXCPU
 from threading import Thread
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What is not copied.
 LEFT_OUT = (".git", ".venv", "_build", "dist", "__pycache__", ".*_cache", ".hypothesis", ".coverage*")
-#: After so many seconds an error that lets a test run on and on counts as noticed.
+#: After so many seconds of processor time an error that lets a test run on and on counts as noticed.
 PATIENCE = 600
 #: Processes start with all libraries loaded that take long, but none of our own.
 SERVER = get_context("forkserver")
@@ -262,6 +264,29 @@ MUTANTS = [
     Mutant("report", "a sample too many may be left out", "lvqrej/common.py",
            "float(free[missing - 1])", "float(free[min(missing, len(free) - 1)])",
            "tests/package/test_report.py"),
+    Mutant("report", "errors by cause are all rejects of that cause", "lvqrej/report.py",
+           'each.groupby("kind")["wrong"].sum()', 'each.groupby("kind")["wrong"].size()'),
+    Mutant("report", "costs of features are their changes", "lvqrej/report.py",
+           "np.abs(change), required.costs(X, Z)", "np.abs(change), np.abs(change)"),
+    Mutant("report", "rises are counted as falls", "lvqrej/report.py",
+           "result.changed, change > 0, change < 0", "result.changed, change < 0, change > 0"),
+    Mutant("report", "shares are of all rejects, answered or not", "lvqrej/report.py",
+           'self._features(max(1, each["found"].sum()), drawn)', "self._features(max(1, len(each)), drawn)"),
+    Mutant("report", "risks of groups are of all their samples", "lvqrej/report.py",
+           '"risk", "errors", "accepted"),', '"risk", "errors", "samples"),'),
+    Mutant("report", "others may leave their bounds by a common change", "lvqrej/common.py",
+           "[1] & ((lower <= points) & (points <= upper)).all(axis=1)", "[1]",
+           "tests/package/test_report.py"),
+    Mutant("report", "a common change is looked for in one cell of each sample", "lvqrej/common.py",
+           "np.flatnonzero(np.isfinite(known.least[row])).tolist()", "[int(known.least[row].argmin())]",
+           "tests/package/test_report.py"),
+    Mutant("report", "the bound of a common change a hundredth too high", "lvqrej/common.py",
+           "return delta, max(0.0, bound)", "return delta, 1.01 * max(0.0, bound)",
+           "tests/package/test_report.py"),
+    Mutant("report", "risks compared are shares of all samples", "lvqrej/comparison.py",
+           '"risk": errors / max(accepted, 1)', '"risk": errors / n'),
+    Mutant("report", "options are compared on what they were fitted to", "lvqrej/comparison.py",
+           "fit(_safe_indexing(X, train), labels[train])", "fit(X, labels)"),
     # Thresholds
     Mutant("thresholds", "a rate may be exceeded by one sample", "lvqrej/thresholds.py",
            'rate, side="right")) - 1)', 'rate, side="right")) - 0)'),
@@ -297,6 +322,21 @@ MUTANTS = [
            "StratifiedKFold(self.cv, shuffle=True, random_state=self.seed)",
            "StratifiedKFold(self.cv, shuffle=True, random_state=0)",
            "tests/package/test_fitting.py tests/package/test_classifier.py"),
+    Mutant("thresholds", "one group that passes is enough", "lvqrej/guarantees.py",
+           "passed = np.all(tail(", "passed = np.any(tail("),
+    Mutant("thresholds", "promises at twice the level", "lvqrej/guarantees.py",
+           "tail(k, n, risk) <= level, axis=1", "tail(k, n, risk) <= 2 * level, axis=1"),
+    Mutant("thresholds", "tests begin at the strictest candidate", "lvqrej/guarantees.py",
+           "start = int(np.argmin(_bound(share[:, None] * expected, expected, level).max(axis=1)))",
+           "start = 0"),
+    Mutant("thresholds", "conformal without the sample that comes", "lvqrej/thresholds.py",
+           "self.n_errors + 1 <= share * (self.n_samples + 1)", "self.n_errors <= share * self.n_samples",
+           "tests/package/test_guarantees.py tests/package/test_thresholds.py"),
+    Mutant("thresholds", "local thresholds are tested on what chose them", "lvqrej/fitting.py",
+           "np.array_split(np.random.default_rng(self.seed).permutation(len(r)), 2)",
+           "[np.arange(len(r))] * 2", "tests/package/test_guarantees.py tests/package/test_fitting.py"),
+    Mutant("thresholds", "local thresholds for the most certain", "lvqrej/thresholds.py",
+           "np.where(right, 0, n * (n + 1)) - 1 - np", "np.where(right, 0, n * (n + 1)) - 1 + np"),
     # Variants
     Mutant("variants", "steps a tenth below `least`", "lvqrej/robust.py",
            'amounts(least, "least", names)', '0.9 * amounts(least, "least", names)'),
@@ -384,6 +424,80 @@ MUTANTS = [
            "tests/package/test_columns.py"),
     Mutant("tables", "a column that is used twice is not completed", "lvqrej/folding.py",
            "np.hstack([A, rest])", "np.hstack([A, 0 * rest])", "tests/package/test_columns.py"),
+    Mutant("tables", "missing levels are unknown ones", "lvqrej/columns.py",
+           "return self.fill if is_missing(value)", "return self.unknown if is_missing(value)"),
+    Mutant("tables", "missing numbers count as observed", "lvqrej/columns.py",
+           "lifted[[is_missing(value) for value in cells[:, k]], self.starts[k]] = np.nan", "pass"),
+    Mutant("tables", "a cell that does not change is shown as the model takes it", "lvqrej/columns.py",
+           "rows = np.where(self.gathered(Z != X), rows, given)", "pass"),
+    Mutant("tables", "of levels that are alike the rarest is named", "lvqrej/folding.py",
+           "key=lambda level: -counts[level]", "key=lambda level: counts[level]",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "unknown levels are refused", "lvqrej/folding.py",
+           "unknown = None if new is None else place(new[0])", "unknown = None",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "gaps are filled with nine tenths", "lvqrej/folding.py",
+           "fill = low + float(moved @ slope)", "fill = low + 0.9 * float(moved @ slope)",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "levels at uneven steps cost by steps", "lvqrej/folding.py",
+           "return bool(even), order.tolist()", "return True, order.tolist()",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "folding is not checked on the training rows", "lvqrej/folding.py",
+           "_SAME, _CLOSE = 1e-9, 1e-7", "_SAME, _CLOSE = 1e-9, 1e9", "tests/package/test_columns.py"),
+    Mutant("tables", "a scale is its inverse", "lvqrej/folding.py",
+           "scale[k] = 1 / abs(part[used[0], 0])", "scale[k] = abs(part[used[0], 0])",
+           "tests/package/test_prototypes.py"),
+    Mutant("tables", "ordered levels that may only rise may fall", "lvqrej/levels.py",
+           "(steps < 0) & required.increase_only", "(steps > 0) & required.increase_only",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "ordered levels cost as others", "lvqrej/requirements.py",
+           "(far if column.ordered else np.minimum(far, 1))", "np.minimum(far, 1)",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "a price of two levels holds both ways", "lvqrej/requirements.py",
+           "prices[_pair(pair, column)] = check_number",
+           "prices[_pair(pair, column)[::-1]] = prices[_pair(pair, column)] = check_number",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "levels that bounds do not name are allowed", "lvqrej/requirements.py",
+           "upper = np.zeros(column.width)", "upper = np.ones(column.width)",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "a number may be made missing", "lvqrej/requirements.py",
+           "np.array([[0.0, np.inf], [1.0, 0.0]])", "np.array([[0.0, 1.0], [1.0, 0.0]])",
+           "tests/package/test_columns.py"),
+    Mutant("tables", "a value that is found for a gap is said to hold", "lvqrej/explanation.py",
+           '{"holds": not found and bool(np.isinf(answer.lower_bounds[0]))}', '{"holds": not found}',
+           "tests/package/test_columns.py"),
+    Mutant("tables", "gaps are filled with means", "lvqrej/fitting.py",
+           'SimpleImputer(strategy="median")', 'SimpleImputer(strategy="mean")',
+           "tests/package/test_columns.py tests/package/test_fitting.py"),
+    # Reasons
+    Mutant("reasons", "what is not refuted counts as proven", "lvqrej/holding.py",
+           "proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))", "proven = ~refuted",
+           "tests/package/test_reasons.py"),
+    Mutant("reasons", "further reasons may contain known ones", "lvqrej/holding.py",
+           "if len(never):", "if False:", "tests/package/test_reasons.py"),
+    Mutant("reasons", "supports are not made small", "lvqrej/holding.py",
+           "while support.sum() > self.known + 1:", "while False:", "tests/package/test_reasons.py"),
+    Mutant("reasons", "minimal reasons are smallest ones", "lvqrej/holding.py",
+           "smaller = self.further([], int(best.sum()))", "smaller = None", "tests/package/test_reasons.py"),
+    Mutant("reasons", "all reasons are known", "lvqrej/holding.py",
+           "complete=search.exhausted and not search.doubtful", "complete=True",
+           "tests/package/test_reasons.py"),
+    Mutant("reasons", "as many features as it has are needed", "lvqrej/holding.py",
+           "fewest=int(fewest.sum())", "fewest=int(mask.sum())", "tests/package/test_reasons.py"),
+    Mutant("reasons", "ranges in the units of costs", "lvqrej/holding.py",
+           "ways * answers.lower_bounds / weights[at].repeat(2)", "ways * answers.lower_bounds",
+           "tests/package/test_reasons.py"),
+    Mutant("reasons", "where nothing was found nothing is", "lvqrej/holding.py",
+           "never = ~answers.found & np.isinf(answers.lower_bounds)", "never = ~answers.found",
+           "tests/package/test_reasons.py"),
+    Mutant("reasons", "what may occur does not reach to the sample", "lvqrej/requirements.py",
+           "return np.minimum(x, self.lower), np.maximum(x, self.upper)", "return self.lower, self.upper",
+           "tests/package/test_reasons.py"),
+    Mutant("reasons", "levels with which a sample is rejected are listed", "lvqrej/holding.py",
+           "enumerate(named) if accepted[i]}", "enumerate(named)}",
+           "tests/package/test_reasons.py tests/package/test_columns.py"),
+    Mutant("reasons", "both halves are one of them", "lvqrej/reasons.py",
+           '"both": kept & changed', '"both": kept | changed'),
     # Stream
     Mutant("stream", "rows count from each part's beginning", "lvqrej/stream.py",
            "number * size + rejected", "rejected"),
@@ -437,7 +551,12 @@ def failed(arguments: list[str], folder: Path) -> str:
     process.start()
     sender.close()
     try:
-        code, noticed = receiver.recv() if receiver.poll(PATIENCE) else (1, f"nothing within {PATIENCE} s")
+        code, noticed = receiver.recv() if receiver.poll(10 * PATIENCE) else (1, "waits for ever")
+    except EOFError:
+        process.join()
+        code, noticed = -process.exitcode, "an end without a word"
+        if code == SIGXCPU:
+            code, noticed = 1, f"nothing within {PATIENCE} s of processor time"
     finally:
         process.terminate()
         process.join()
@@ -450,6 +569,7 @@ def _run(arguments: list[str], folder: str, sender: Any) -> None:
     """Run pytest in a folder, in silence, and send the first test that fails."""
     import pytest
 
+    setrlimit(RLIMIT_CPU, (PATIENCE, PATIENCE + 1))
     os.chdir(folder)
     os.environ |= {"PYTHONPATH": folder}
     sys.path[:] = [folder, f"{folder}/tests", *(place for place in sys.path if place != str(ROOT / "tests"))]
@@ -504,12 +624,29 @@ def sound(work: list[Mutant]) -> bool:
     return not broken
 
 
+def counted(found: list[tuple[str, str]]) -> list[list[Any]]:
+    """Return rows of area, number of errors, noticed and harmless ones; the last is of all areas."""
+    areas = list(dict.fromkeys(area for area, _ in found))
+    rows: list[list[Any]] = [["area", "errors", "noticed", "harmless"]]
+    for name in [*areas, "all"]:
+        outcomes = [outcome for area, outcome in found if name in (area, "all")]
+        rows.append([name, len(outcomes), outcomes.count("caught"), outcomes.count("harmless")])
+    return rows
+
+
+def written(file: Path, rows: list[list[Any]]) -> None:
+    """Write rows as CSV."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(rows)
+
+
 def main() -> int:
     """Run what is asked for on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree at work at once")
     parser.add_argument("--only", default="", help="a part of an area, a file or a description")
     parser.add_argument("--table", type=Path, help="where to write the outcomes as CSV")
+    parser.add_argument("--counts", type=Path, help="where to write counts by area as CSV")
     parser.add_argument("--list", action="store_true", help="only tell which errors are stale")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without any error first")
     asked = parser.parse_args()
@@ -526,12 +663,11 @@ def main() -> int:
         return 1
     results = in_copies(work, max(1, asked.jobs))
     if asked.table:
-        with asked.table.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["area", "file", "error", "outcome", "noticed by"])
-            writer.writerows(
-                [r.mutant.area, r.mutant.file, r.mutant.what, r.outcome, r.noticed] for r in results
-            )
+        head = ["area", "file", "error", "outcome", "noticed by"]
+        found = [[r.mutant.area, r.mutant.file, r.mutant.what, r.outcome, r.noticed] for r in results]
+        written(asked.table, [head, *found])
+    if asked.counts:
+        written(asked.counts, counted([(r.mutant.area, r.outcome) for r in results]))
     counts = {
         name: sum(r.outcome == name for r in results) for name in ("caught", "harmless", "survived", "stale")
     }

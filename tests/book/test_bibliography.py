@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from pybtex.database import parse_file
 
 ROOT = Path(__file__).parents[2]
@@ -18,34 +17,32 @@ def cited_keys(text):
     return [key.strip() for keys in CITATION.findall(text) for key in keys.split(",")]
 
 
-@pytest.mark.parametrize("key", ENTRIES)
-def test_entry_is_complete(key):
-    entry = ENTRIES[key]
-    assert entry.persons.get("author"), "no author"
-    for field in ("title", "year"):
-        assert entry.fields.get(field, "").strip(), f"no {field}"
-    assert re.fullmatch(r"(1[89]|20)\d\d", entry.fields["year"])
-    assert re.fullmatch(r"[a-z]+\d{4}[a-z]+", key), "a key is author, year and a word in lower case"
-    for author in entry.persons["author"]:
-        assert author.last_names, "an author without a last name"
-        assert author.first_names, "an author without a first name"
+def having(field):
+    """Return a field of all entries that have it, by their keys."""
+    return {key: entry.fields[field] for key, entry in ENTRIES.items() if field in entry.fields}
 
 
-@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "doi" in entry.fields])
-def test_doi_is_bare_and_well_formed(key):
-    assert re.fullmatch(r"10\.\d{4,9}/[^\s{}\\\"]+", ENTRIES[key].fields["doi"])
+def test_entries_are_complete():
+    for key, entry in ENTRIES.items():
+        assert entry.persons.get("author"), f"{key}: no author"
+        for field in ("title", "year"):
+            assert entry.fields.get(field, "").strip(), f"{key}: no {field}"
+        assert re.fullmatch(r"(1[89]|20)\d\d", entry.fields["year"]), key
+        assert re.fullmatch(r"[a-z]+\d{4}[a-z]+", key), f"{key}: is not author, year and a word in lower case"
+        for author in entry.persons["author"]:
+            assert author.last_names, f"{key}: an author without a last name"
+            assert author.first_names, f"{key}: an author without a first name"
 
 
-@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "eprint" in entry.fields])
-def test_eprint_is_an_arxiv_number(key):
-    assert ENTRIES[key].fields["archiveprefix"] == "arXiv"
-    assert re.fullmatch(r"\d{4}\.\d{4,5}", ENTRIES[key].fields["eprint"])
-
-
-@pytest.mark.parametrize("key", [key for key, entry in ENTRIES.items() if "pages" in entry.fields])
-def test_pages_are_a_number_or_a_rising_range(key):
-    first, *last = map(int, ENTRIES[key].fields["pages"].split("--"))
-    assert not last or first < last[0]
+def test_numbers_of_works_and_pages_are_well_formed():
+    for key, doi in having("doi").items():
+        assert re.fullmatch(r"10\.\d{4,9}/[^\s{}\\\"]+", doi), key
+    for key, number in having("eprint").items():
+        assert ENTRIES[key].fields["archiveprefix"] == "arXiv", key
+        assert re.fullmatch(r"\d{4}\.\d{4,5}", number), key
+    for key, pages in having("pages").items():
+        first, *last = map(int, pages.split("--"))
+        assert not last or first < last[0], key
 
 
 def test_no_work_is_listed_twice():
@@ -66,11 +63,10 @@ def test_the_papers_own_entry_is_there():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "page", [*ROOT.glob("book/**/*.md"), *ROOT.glob("notebooks/**/*.md")], ids=lambda page: page.name
-)
-def test_every_citation_has_an_entry(page):
-    assert set(cited_keys(page.read_text(encoding="utf-8"))) <= set(ENTRIES)
+def test_every_citation_has_an_entry():
+    pages = [*ROOT.glob("book/**/*.md"), *ROOT.glob("notebooks/**/*.md")]
+    cited = {page.name: set(cited_keys(page.read_text(encoding="utf-8"))) for page in pages}
+    assert {name: keys - set(ENTRIES) for name, keys in cited.items() if keys - set(ENTRIES)} == {}
 
 
 def test_citations_are_recognised_in_all_their_forms():

@@ -81,6 +81,30 @@ def test_second_make_env_installs_nothing(makefile):
     assert "pip" not in result.stdout
 
 
+PARTS = "one: ; @echo one is done\ntwo: ; @echo two is done\nbroken: ; @false\n"
+
+
+@pytest.mark.parametrize(
+    ("stages", "failed", "told"),
+    [
+        (["one", "two+one"], "", ["one", "two", "one", "all"]),
+        (["two+broken,one", "one"], "broken", ["two", "all"]),
+        (["broken,two+one", "two"], "broken", ["one", "all"]),
+    ],
+)
+def test_parts_side_by_side_all_run_and_a_failure_of_any_is_told(stages, failed, told, tmp_path):
+    (tmp_path / "Makefile").write_text(PARTS)
+    result = run("sh", ROOT / "tests" / "parts.sh", "make", *stages, cwd=tmp_path)
+    lines = (tmp_path / "_build" / "test_times.csv").read_text().splitlines()
+    times = [line.split(",") for line in lines]
+    assert sorted(part for part, _ in times[1:-1]) == sorted(told[:-1])
+    assert times[-1][0] == "all"
+    assert result.returncode == bool(failed)
+    assert (f"failed: {failed}" in result.stdout) == bool(failed)
+    assert all(f"{part} is done" in result.stdout for part in told[:-1])
+    assert all(f"{part:12}  0 min" in result.stdout for part in told)
+
+
 def test_citation_is_valid(tmp_path):
     """Against the format's own schema, taken from its reference reader (which itself needs old libraries)."""
     import jsonschema
@@ -115,6 +139,15 @@ def test_links_and_pictures_of_the_readme_work_on_a_package_index_too():
         assert address.startswith("https://"), address
         assert own_address(address) is None or own_address(address).is_file(), address
     assert any(address.endswith(".png") for address in addresses)
+
+
+def test_the_example_of_the_readme_says_what_the_readme_shows():
+    """That wheel and sdist alone say it, too, is tested by `make dist`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    said = run(sys.executable, "-c", example, PYTHONPATH=str(ROOT))
+    assert said.returncode == 0, said.stderr
+    assert " ".join(said.stdout.split()).rstrip(".") in " ".join(readme.split())
 
 
 def test_addresses_are_those_of_the_repository_that_the_book_is_configured_for():

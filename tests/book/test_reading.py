@@ -114,14 +114,14 @@ def test_minutes_are_words_and_formulas_rounded_up_to_five(counted):
     assert reading.Counts(words=1000, formulas=6).minutes == 15
 
 
-@pytest.mark.parametrize("chapter", reading.chapters())
-def test_no_chapter_is_above_the_limits_and_each_states_its_time(chapter):
-    counts = reading.counts_of(ROOT / f"{chapter}.md")
-    assert counts.open == []
-    if reading.chapters()[chapter] != reading.WITHOUT_LIMITS:
-        for name, most in reading.LIMITS.items():
-            assert getattr(counts, name) <= most, name
-    assert counts.stated == (None if chapter == FRONT else counts.minutes)
+def test_no_chapter_is_above_the_limits_and_each_states_its_time():
+    for chapter, part in reading.chapters().items():
+        counts = reading.counts_of(ROOT / f"{chapter}.md")
+        assert counts.open == [], chapter
+        if part != reading.WITHOUT_LIMITS:
+            for name, most in reading.LIMITS.items():
+                assert getattr(counts, name) <= most, (chapter, name)
+        assert counts.stated == (None if chapter == FRONT else counts.minutes), chapter
 
 
 def test_the_whole_book_takes_the_sum_of_its_chapters():

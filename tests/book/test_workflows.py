@@ -48,6 +48,11 @@ def test_tests_run_on_every_supported_python():
     assert pythons("tests") == {"3.11", "3.12", "3.13"}
 
 
+def test_everything_and_what_would_be_released_are_tested_on_every_change():
+    assert {"make test", "make dist"} <= {step.get("run") for step in steps("tests")}
+    assert {"push", "pull_request"} <= set(triggers("tests"))
+
+
 def test_binder_and_its_workflow_use_the_same_python():
     assert f"python-{min(pythons('weekly'))}" == (ROOT / "binder" / "runtime.txt").read_text().strip()
 

@@ -6,6 +6,7 @@ estimators, count as this package's own; their messages name X or y, too.
 
 import re
 import traceback
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,19 +63,26 @@ def own(error):
     return files[-1].startswith(PACKAGE) or (isinstance(error, TypeError) and "argument" in str(error))
 
 
-def assert_clear(call, *names):
+def outcome(call):
+    """Return what a call returns and the error it raises, one of them None."""
+    try:
+        return call(), None
+    except (ValueError, TypeError) as error:
+        return None, error
+
+
+def assert_clear(call, *names, case=""):
     """Assert that a call fails with a clear error that names one of the arguments."""
-    with pytest.raises((ValueError, TypeError)) as caught:
-        call()
-    text = str(caught.value)
-    assert own(caught.value), traceback.format_exception(caught.value)
-    assert any(re.search(rf"(^|\W){re.escape(name)}(\W|$)", text) for name in names), text
-    assert len(text) < 700
+    _, error = outcome(call)
+    assert error is not None, f"{names}: {case!r} is taken"
+    assert own(error), [case, *traceback.format_exception(error)]
+    assert any(re.search(rf"(^|\W){re.escape(name)}(\W|$)", str(error)) for name in names), (case, error)
+    assert len(str(error)) < 700
 
 
-def numbered(cases):
-    """Return identifiers that are the same in every process: some values print their address."""
-    return [f"{name}-{i}" for i, (name, _) in enumerate(cases)]
+def by_name(cases):
+    """Return the values of each argument."""
+    return {name: [value for other, value in cases if other == name] for name, _ in cases}
 
 
 #: Samples that are none, in the two features of the models above.
@@ -89,6 +97,7 @@ BAD_X = {
     "complex": [[1j, 2.0]],
     "ragged": [[1.0, 2.0], [3.0]],
     "cube": np.zeros((2, 2, 2)),
+    "too few features": [[1.0]],
     "too many features": [[1.0, 2.0, 3.0]],
     "no features": np.zeros((3, 0)),
     "object": object(),
@@ -127,27 +136,26 @@ FEW = ("text", "NaN", "too many features")
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.filterwarnings("ignore:X has feature names")
-@pytest.mark.parametrize(
-    ("taker", "what"), [(taker, what) for taker in TAKERS for what in (BAD_X if taker in DOORS else FEW)]
-)
-def test_bad_samples(taker, what):
-    assert_clear(lambda: TAKERS[taker](BAD_X[what]), "X")
+@pytest.mark.parametrize("taker", TAKERS)
+def test_bad_samples(taker):
+    for what in BAD_X if taker in DOORS else FEW:
+        assert_clear(lambda what=what: TAKERS[taker](BAD_X[what]), "X", case=what)
 
 
-@pytest.mark.parametrize("what", [name for name in BAD_X if name not in ("too many features", "huge")])
-@pytest.mark.parametrize(
-    "fit",
-    [
-        lambda X, y: GLVQ().fit(X, y),
-        lambda X, y: GMLVQ().fit(X, y),
-        lambda X, y: RejectOptionClassifier(GLVQ()).fit(X, y),
-        lambda X, y: ProbabilisticCertainty(GLVQ()).fit(X, y),
-    ],
-    ids=["GLVQ", "GMLVQ", "classifier", "probabilistic"],
-)
-def test_bad_training_samples(fit, what):
-    n = len(BAD_X[what]) if isinstance(BAD_X[what], (list, np.ndarray, pd.DataFrame)) else 2
-    assert_clear(lambda: fit(BAD_X[what], (["a", "b"] * n)[:n]), "X", "y")
+MODELS = {
+    "GLVQ": GLVQ(),
+    "GMLVQ": GMLVQ(),
+    "classifier": RejectOptionClassifier(GLVQ()),
+    "probabilistic": ProbabilisticCertainty(GLVQ()),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bad_training_samples(model):
+    for what in BAD_X.keys() - {"too few features", "too many features", "huge"}:
+        n = len(BAD_X[what]) if isinstance(BAD_X[what], (list, np.ndarray, pd.DataFrame)) else 2
+        y = (["a", "b"] * n)[:n]
+        assert_clear(lambda what=what, y=y: MODELS[model].fit(BAD_X[what], y), "X", "y", case=what)
 
 
 BAD_Y = {
@@ -163,14 +171,10 @@ BAD_Y = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_Y)
-def test_bad_labels(what):
-    assert_clear(lambda: RejectOptionClassifier(GLVQ()).fit(X, BAD_Y[what]), "y")
-
-
-@pytest.mark.parametrize("what", BAD_Y)
-def test_bad_labels_of_the_probabilistic_certainty(what):
-    assert_clear(lambda: ProbabilisticCertainty(GLVQ()).fit(X, BAD_Y[what]), "y")
+@pytest.mark.parametrize("model", ["classifier", "probabilistic"])
+def test_bad_labels(model):
+    for what in BAD_Y:
+        assert_clear(lambda what=what: MODELS[model].fit(X, BAD_Y[what]), "y", case=what)
 
 
 PARAMETERS = [
@@ -227,11 +231,12 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), PARAMETERS, ids=numbered(PARAMETERS))
-def test_bad_parameters_of_the_classifier(name, value):
-    parameters = {"estimator": GLVQ(), name: value}
-    named = "prototypes_per_class" if isinstance(value, GLVQ) else name
-    assert_clear(lambda: RejectOptionClassifier(**parameters).fit(X, np.array(Y)), named)
+@pytest.mark.parametrize("name", by_name(PARAMETERS))
+def test_bad_parameters_of_the_classifier(name):
+    for value in by_name(PARAMETERS)[name]:
+        classifier = RejectOptionClassifier(**{"estimator": GLVQ(), name: value})
+        named = "prototypes_per_class" if isinstance(value, GLVQ) else name
+        assert_clear(lambda classifier=classifier: classifier.fit(X, np.array(Y)), named, case=value)
 
 
 OPTIONS_OF_EXPLAIN = [
@@ -297,13 +302,11 @@ OPTIONS_OF_EXPLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), OPTIONS_OF_EXPLAIN, ids=numbered(OPTIONS_OF_EXPLAIN))
-@pytest.mark.parametrize("face", ["function", "classifier"])
-def test_bad_options_of_explain(face, name, value):
-    if face == "function":
-        assert_clear(lambda: explain(OPTION, 0.5, [[1.4, 1.5]], **{name: value}), name)
-    else:
-        assert_clear(lambda: CLASSIFIER.explain(FRAME, **{name: value}), name)
+@pytest.mark.parametrize("name", by_name(OPTIONS_OF_EXPLAIN))
+def test_bad_options_of_explain(name):
+    for value in by_name(OPTIONS_OF_EXPLAIN)[name]:
+        for call in (partial(explain, OPTION, 0.5, [[1.4, 1.5]]), partial(CLASSIFIER.explain, FRAME)):
+            assert_clear(partial(call, **{name: value}), name, case=value)
 
 
 @pytest.mark.parametrize("theta", [NAN, INF, "0.5", None, True, 1j, [0.5]], ids=str)
@@ -384,9 +387,9 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("argument", CALLS)
-def test_bad_arguments_elsewhere(argument):
-    assert_clear(CALLS[argument], argument.strip())
+def test_bad_arguments_elsewhere():
+    for argument, call in CALLS.items():
+        assert_clear(call, argument.strip(), case=argument)
 
 
 def test_names_of_features():
@@ -445,14 +448,6 @@ ARGUMENTS = [
     "X", "theta", "weights", "fixed", "bounds", "increase_only", "decrease_only", "constraints", "target",
     "on_infeasible",
 ]  # fmt: skip
-
-
-def outcome(call):
-    """Return what a call returns and the error it raises, one of them None."""
-    try:
-        return call(), None
-    except (ValueError, TypeError) as error:
-        return None, error
 
 
 @settings(max_examples=400)

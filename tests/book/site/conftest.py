@@ -20,17 +20,21 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize(name, values)
 
 
+#: Modules that read the files of all pages: together, so that each is parsed once.
+READERS = ("test_links.py", "test_reference.py", "test_registry.py")
+
+
 class OnePageOneProcess(LoadScopeScheduling):
     """Shares the pages among the processes of `-n`, so that each page is visited by one of them only.
 
-    What does not visit every page stays together with its module, which reads a file once. (The scheduling by
-    groups of pytest-xdist 3.8 would do the same, but has no effect under pytest 9.)
+    What does not visit every page stays together with its module. (The scheduling by groups of pytest-xdist
+    3.8 would do the same, but has no effect under pytest 9.)
     """
 
     def _split_scope(self, nodeid):
         module, _, test = nodeid.partition("::")
         page = re.search(r"[\w/-]+\.html", test) if module.endswith("test_pages.py") else None
-        return page[0] if page else module
+        return "files" if module.endswith(READERS) else page[0] if page else module
 
 
 def pytest_xdist_make_scheduler(config, log):
