@@ -13,7 +13,7 @@ import numpy as np
 class Problem:
     """What is minimised: values of at least 0, over nodes (parts of a domain) of any kind.
 
-    One node at a time, or by `relax_all` and `restrict_all` all nodes of a round, of several domains, at once.
+    One node at a time, or by `relax_all` and `restrict_all` all nodes of a round at once.
     """
 
     def relax(self, node: Any, cutoff: float) -> tuple[float, Any]:

@@ -13,7 +13,8 @@ For normalised probabilities the scores between other classes are levels, too, a
                  the node's box are the node's children
     answer       the points of the proofs
 
-The samples of a batch go in lock-step, so this is not `branch_and_bound`, which takes one node at a time.
+The samples of a batch go in lock-step, but a node here covers its children by what a certificate leaves, which
+`branch_and_bound` does not know.
 """
 
 from __future__ import annotations

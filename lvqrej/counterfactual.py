@@ -433,7 +433,7 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         for prototype in model.prototypes:
             keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
     if required.steps.any() or required.blocks:
-        make_possible(query, accepted, state, box, (aims, *LADDER[1:]))
+        make_possible(query, accepted, state, box, (aims, LADDER[2]))
     return state
 
 

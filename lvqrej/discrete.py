@@ -16,91 +16,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.branch_and_bound import Problem, branch_and_bound
+from lvqrej.branch_and_bound import Minimum, Problem, branch_and_bound
 from lvqrej.cells import AcceptedSet, Floats, Ints, Margin
 
 Mask = NDArray[np.bool_]
 
-#: Rounds of the search, and nodes of each sample in one: of wide boxes fewer rounds, so many numbers in all;
-#: the same where a search takes long itself.
-ROUNDS, NUMBERS, WIDTH, SLOW_ROUNDS = 40, 640, 4, 4
+#: Rounds of the search: at most so many, and of many numbers on a grid fewer, so many numbers in all; the
+#: same where a search takes long itself; and nodes of a sample in one round.
+ROUNDS, NUMBERS, SLOW_ROUNDS, WIDTH = 40, 640, 4, 4
 #: The relative gap at which a sample is done: of numbers, less is not worth a change of another feature.
-GAP, _LEVEL_GAP = 1e-2, 1e-9
-#: So many corners of the noise are tried on an answer of the grid.
+GAP, LEVEL_GAP = 1e-2, 1e-9
+#: So many corners of the noise are tried on an answer.
 _DRAWS = 8
 #: Samples with more moves than this together are searched apart.
 _MOST_MOVES = 512
 
 
-class Found(NamedTuple):
-    """The nearest point of a box (d + m,), numbers and moves, how it was found, and a bound of the box."""
-
-    point: Floats
-    cell: int
-    path: int
-    bound: float
-
-
-class Node(NamedTuple):
-    """A box of a sample's numbers and moves, a bound of its answers, and the nearest point if it is known.
-
-    In a `fine` one only numbers are in question.
-    """
-
-    row: int
-    lower: Floats  # (d + m,)
-    upper: Floats
-    bound: float
-    found: Found | None = None
-    fine: bool = False
-
-
 class Moves(NamedTuple):
-    """The moves of all samples of a batch, by block."""
+    """The moves of all samples of a batch, ordered by block."""
 
     ways: Floats  # (m, d)
     prices: Floats  # (m,)
     block: Ints  # (m,)
-    option: Ints  # (m,) of the block, where it leads to
-    allowed: Mask  # (n, m)
-    stays: Mask  # (n, blocks) whether a sample may keep its own option
-    own: Ints  # (n, blocks)
+    allowed: Mask  # (n, m) to each sample
+    own: Ints  # (n, blocks) the options at which samples stand
+    stays: Mask  # (n, blocks) whether they may stay there
 
     @staticmethod
     def of(required: Any, X: Floats, lower: Floats, upper: Floats) -> Moves:
-        """Return the moves that some sample may make."""
-        n, d = X.shape
-        blocks = required.blocks
+        """Return the moves that some of the samples may make."""
+        (n, d), blocks, parts = X.shape, required.blocks, []
         own = np.array([block.of(X) for block in blocks], dtype=np.intp).reshape(-1, n).T
-        stays, allowed, rows = np.ones(own.shape, dtype=bool), [], []
+        stays = np.ones(own.shape, dtype=bool)
         for b, block in enumerate(blocks):
-            fits = _fits(required, block, lower, upper, own[:, b])
+            low, high = lower[:, None, block.at], upper[:, None, block.at]
+            fits = ((low <= block.high) & (block.low <= high)).all(axis=2)
+            if block.ordered:
+                steps = np.arange(len(block.prices)) - own[:, b, None]
+                fits &= ~((steps < 0) & required.increase_only[block.at[0]])
+                fits &= ~((steps > 0) & required.decrease_only[block.at[0]])
             stays[:, b] = fits[np.arange(n), own[:, b]]
-            apart = ~required.columns.numbers[block.at]
-            for a in np.unique(own[:, b]).tolist():
-                here = own[:, b] == a
-                for o in np.flatnonzero(fits[here].any(axis=0) & np.isfinite(block.prices[a])).tolist():
-                    if o != a:
-                        way = np.zeros(d)
-                        way[block.at[apart]] = (block.low[o] - block.low[a])[apart]
-                        rows.append((way, block.prices[a, o], b, o))
-                        allowed.append(here & fits[:, o])
-        ways, prices, block, option = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return Moves(
-            np.array(ways).reshape(-1, d), np.array(prices, dtype=float), np.array(block, dtype=np.intp),
-            np.array(option, dtype=np.intp), np.array(allowed, dtype=bool).reshape(-1, n).T, stays, own,
-        )  # fmt: skip
-
-
-def _fits(required: Any, block: Any, lower: Floats, upper: Floats, own: Ints) -> Mask:
-    """Return which options of a block are within the requirements of each sample, (n, options)."""
-    low, high = lower[:, None, block.at], upper[:, None, block.at]
-    fits: Mask = ((low <= block.high) & (block.low <= high)).all(axis=2)
-    if block.ordered:
-        steps = np.arange(len(block.prices)) - own[:, None]
-        fits &= ~((steps < 0) & required.increase_only[block.at[0]])
-        fits &= ~((steps > 0) & required.decrease_only[block.at[0]])
-    return fits
+            levels = block.at[~required.columns.numbers[block.at]]
+            for a in np.unique(own[:, b]):
+                allowed = fits & (own[:, b] == a)[:, None] & np.isfinite(block.prices[a])
+                (to,) = (allowed.any(axis=0) & (np.arange(len(block.prices)) != a)).nonzero()
+                ways = np.zeros((len(to), d))
+                ways[:, levels] = (block.low[to] - block.low[a])[:, np.isin(block.at, levels)]
+                parts.append((ways, block.prices[a, to], np.full(len(to), b), allowed[:, to].T))
+        if not parts:
+            return Moves(
+                np.empty((0, d)), np.empty(0), np.empty(0, np.intp), np.empty((n, 0), bool), own, stays
+            )
+        ways, prices, which, allowed = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Moves(ways, prices, which, allowed.T, own, stays)
 
 
 def make_possible(
@@ -121,8 +89,8 @@ def make_possible(
     margins : sequence of float or array of shape (n,)
         How far inside to aim, try after try.
     """
-    X, (lower, upper) = query.samples, box
-    moves, n = Moves.of(query.required, X, lower, upper), len(X)
+    X, (lower, upper), n = query.samples, box, len(query.samples)
+    moves = Moves.of(query.required, X, lower, upper)
     if len(moves.prices) > _MOST_MOVES and n > 1:
         for part in (slice(0, n // 2), slice(n // 2, n)):
             mine = answers._replace(**{name: getattr(answers, name)[part] for name in answers._fields[:-1]})
@@ -130,10 +98,33 @@ def make_possible(
             make_possible(query._replace(samples=X[part]), accepted, mine, (lower[part], upper[part]), aims)
         return
     problem = _Possible(query, accepted, answers, box, margins, moves)
-    roots, columns = problem.roots(), X.shape[1]
-    rounds = SLOW_ROUNDS if accepted.gap > 0 else min(ROUNDS, max(4, NUMBERS // columns))
-    for root, found in zip(roots, branch_and_bound(problem, roots, _LEVEL_GAP, rounds, WIDTH), strict=True):
+    most = min(ROUNDS, max(4, NUMBERS // max(1, np.count_nonzero(query.required.steps))))
+    rounds, roots = SLOW_ROUNDS if accepted.gap > 0 else most, problem.roots()
+    for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, WIDTH), strict=True):
         problem.keep(root, found)
+
+
+class Found(NamedTuple):
+    """The nearest point (d + m,) of a box of numbers and moves, how it was found, and a bound of the box."""
+
+    point: Floats
+    cell: int
+    path: int
+    bound: float
+
+
+class Node(NamedTuple):
+    """A box of a sample's numbers and moves, a bound of its answers, and its nearest point if that is known.
+
+    In a `fine` one only numbers are in question.
+    """
+
+    row: int
+    lower: Floats  # (d + m,)
+    upper: Floats
+    bound: float
+    found: Found | None = None
+    fine: bool = False
 
 
 class _Possible(Problem):
@@ -143,283 +134,244 @@ class _Possible(Problem):
         self, query: Any, accepted: AcceptedSet, answers: Any, box: tuple[Floats, Floats],
         margins: Sequence[Margin], moves: Moves,
     ) -> None:  # fmt: skip
-        X, required = query.samples, query.required
-        (n, d), m = X.shape, len(moves.prices)
-        self.query, self.answers, self.moves, self.d = query, answers, moves, d
-        self.blocks, self.accepted = required.blocks, accepted.along(moves.ways) if m else accepted
-        self.margins = margins
-        self.U = np.hstack([X, np.zeros((n, m))])
-        self.weights = np.append(required.weights, moves.prices)
-        self.grid = replace(required, steps=np.append(required.steps, np.zeros(m)))
-        numbers = required.columns.numbers
-        low, high = (np.where(numbers, end, X) for end in box)
-        self.lower = np.hstack([low, np.zeros((n, m))])
-        self.upper = np.hstack([high, moves.allowed.astype(float)])
-        self.groups = [(b, d + np.flatnonzero(moves.block == b)) for b in np.unique(moves.block).tolist()]
-        # A number that is known or missing: what its options leave of it.
-        self.flagged = [
-            (g, b, int(at[0]))
+        X, required, numbers = query.samples, query.required, query.required.columns.numbers
+        none = np.zeros((len(X), len(moves.prices)))
+        self.query, self.answers, self.margins, self.moves, self.d = (
+            query,
+            answers,
+            margins,
+            moves,
+            X.shape[1],
+        )
+        self.accepted = accepted.along(moves.ways) if len(moves.prices) else accepted
+        self.U, self.weights = np.hstack([X, none]), np.append(required.weights, moves.prices)
+        self.grid = replace(required, steps=np.append(required.steps, none[0]))
+        # The columns of levels stay as they are: moves are made instead.
+        self.lower, self.upper = (
+            np.hstack([np.where(numbers, end, X), more])
+            for end, more in zip(box, (none, moves.allowed), strict=True)
+        )
+        self.groups = [(b, self.d + np.flatnonzero(moves.block == b)) for b in np.unique(moves.block)]
+        # Missing numbers, which stay as they are unless a move makes them known: samples, columns and moves.
+        self.gaps = [
+            (g, required.blocks[b].at[0], np.isfinite(required.blocks[b].low[moves.own[:, b], 0]))
             for g, (b, _) in enumerate(self.groups)
-            if len(at := self.blocks[b].at[numbers[self.blocks[b].at]])
+            if numbers[required.blocks[b].at[0]]
         ]
-        self.signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, d))
+        self.signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, self.d))
         self.spare: dict[int, tuple[int, float, Any]] = {}
-        self.solved: set[tuple[int, bytes]] = set()
+        self.tried: set[tuple[int, bytes]] = set()
 
     def roots(self) -> list[Node]:
-        """Return a node for each sample that may need another answer: its own levels, which are solved."""
-        answers, X = self.answers, self.U[:, : self.d]
-        given = np.where(answers.found[:, None], answers.counterfactuals, X)
-        Z = np.hstack([given, np.zeros((len(X), self.U.shape[1] - self.d))])
-        moves = self.moves.allowed.any(axis=1)
-        wanted = self.off_grid(np.arange(len(X)), Z).any(axis=1) | (moves & (answers.distances > 0))
-        wanted &= (self.lower <= self.upper).all(axis=1)
+        """Return a node for each sample that may need another answer, at its own levels if these have one."""
+        answers, moves = self.answers, self.moves.allowed.any(axis=1)
+        Z = self.U.copy()
+        Z[answers.found, : self.d] = answers.counterfactuals[answers.found]
+        wanted = self.off_grid(slice(None), Z).any(axis=1) | (moves & (answers.distances > 0))
         roots = []
-        for i in np.flatnonzero(wanted).tolist():
-            bound = 0.0 if moves[i] else float(answers.lower_bounds[i])
+        for i in np.flatnonzero(wanted & (self.lower <= self.upper).all(axis=1)).tolist():
+            bound = float(answers.lower_bounds[i])
             own = Found(Z[i], answers.cells[i], answers.path_codes[i], bound) if answers.found[i] else None
-            roots.append(Node(i, self.lower[i], self.upper[i], bound, own))
+            roots.append(Node(i, self.lower[i], self.upper[i], 0.0 if moves[i] else bound, own))
         return roots
 
-    def keep(self, root: Node, minimum: Any) -> None:
+    def keep(self, root: Node, minimum: Minimum) -> None:
         """Put what was found of a sample among the answers."""
         i, answers, best = root.row, self.answers, minimum.answer
-        if best is None and i in self.spare and (self.spare[i][0] > 0 or not answers.found[i]
-                                                 or self.spare[i][1] < answers.distances[i]):  # fmt: skip
+        if best is None and i in self.spare:
             best = self.spare[i][2]
         if best is not None:
             point, certainty, label, firm, found = best
-            answers.counterfactuals[i] = self._x(point)
-            answers.distances[i] = (np.abs(point - self.U[i]) * self.weights).sum()
+            answers.counterfactuals[i], answers.distances[i] = self.input(point), self.cost(i, point)
             answers.certainties[i], answers.labels[i] = certainty, self.query.option.classes[label]
             answers.found[i], answers.firm[i] = True, firm
             answers.cells[i], answers.path_codes[i] = found.cell, found.path
         answers.lower_bounds[i] = min(max(minimum.bound, root.bound), answers.distances[i])
 
-    def _x(self, Z: Floats) -> Floats:
+    def input(self, Z: Floats) -> Floats:
         """Return the lifted columns that numbers and moves stand for."""
         return Z[..., : self.d] + Z[..., self.d :] @ self.moves.ways
 
+    def cost(self, rows: Any, Z: Floats) -> Floats:
+        """Return what points cost samples."""
+        return (np.abs(Z - self.U[rows]) * self.weights).sum(axis=-1)
+
     def off_grid(self, rows: Any, Z: Floats) -> Mask:
         """Return which numbers have changed to values that cannot be recorded."""
-        return np.not_equal(Z, self.U[rows]) & np.not_equal(Z, self.grid.on_grid(Z)) & (self.grid.steps > 0)
+        return np.not_equal(Z, self.U[rows]) & np.not_equal(Z, self.grid.on_grid(Z))
 
-    def split(self, rows: Ints, Z: Floats) -> Mask:
+    def between(self, rows: Any, Z: Floats) -> Mask:
         """Return which blocks do not stand at one of their options, (k, groups)."""
         result = np.zeros((len(Z), len(self.groups)), dtype=bool)
         for g, (b, at) in enumerate(self.groups):
-            T = Z[:, at]
-            number = (T != 0).sum(axis=1)
-            result[:, g] = ((T != 0) & (T != 1)).any(axis=1) | (number > 1)
+            moved = Z[:, at] != 0
+            number = moved.sum(axis=1)
+            result[:, g] = (moved & (Z[:, at] != 1)).any(axis=1) | (number > 1)
             result[:, g] |= (number == 0) & ~self.moves.stays[rows, b]
-        for g, b, k in self.flagged:
-            own, block = self.moves.own[rows, b], self.blocks[b]
-            low, high = block.low[own, 0], block.high[own, 0]
-            outside = (Z[:, k] < low) | (Z[:, k] > high)
-            result[:, g] |= outside & (Z[:, self.groups[g][1]] == 0).all(axis=1)
+        for g, k, missing in self.gaps:
+            unmoved = missing[rows] & (Z[:, self.groups[g][1]] == 0).all(axis=1)
+            result[:, g] |= unmoved & (Z[:, k] != self.U[rows, k])
         return result
-
-    def fixed(self, node: Node, g: int, move: int | None) -> Node | None:
-        """Return the part of a node in which a block makes one move, or none; None if it may not."""
-        (b, at), lower, upper = self.groups[g], node.lower.copy(), node.upper.copy()
-        if move is None and (lower[at].any() or not self.moves.stays[node.row, b]):
-            return None
-        upper[at] = 0.0
-        if move is not None:
-            lower[move] = upper[move] = 1.0
-        option = self.moves.own[node.row, b] if move is None else self.moves.option[move - self.d]
-        for _, other, k in self.flagged:
-            if other == b:
-                lower[k] = max(lower[k], self.blocks[b].low[option, 0])
-                upper[k] = min(upper[k], self.blocks[b].high[option, 0])
-        return node._replace(lower=lower, upper=upper, found=None)
 
     def relax_all(self, nodes: Sequence[Node], cutoffs: Sequence[float]) -> list[tuple[float, Found | None]]:
         """Bound nodes by their nearest points; moves that alone cost too much are left out."""
         result: list[tuple[float, Found | None]] = [(node.bound, node.found) for node in nodes]
-        asked = [
-            k
-            for k, (node, cutoff) in enumerate(zip(nodes, cutoffs, strict=True))
-            if node.found is None and not (node.fine and node.bound >= (1 - GAP) * cutoff)
+        done = [
+            node.fine and node.bound >= (1 - GAP) * goal for node, goal in zip(nodes, cutoffs, strict=True)
         ]
+        asked = [k for k, node in enumerate(nodes) if node.found is None and not done[k]]
         if not asked:
             return result
-        rows = np.array([nodes[k].row for k in asked])
-        lower, upper = (np.array([nodes[k][end] for k in asked]) for end in (1, 2))
-        goal, d, moves = np.array([cutoffs[k] for k in asked]), self.d, self.moves
-        price = (lower[:, d:] @ moves.prices)[:, None] + moves.prices
-        out = (lower[:, d:] == 0) & (upper[:, d:] > 0) & (price >= (1 - _LEVEL_GAP) * goal[:, None])
-        least = np.where(out, price, np.inf).min(axis=1, initial=np.inf)
-        upper[:, d:][out] = 0.0
-        possible = np.ones(len(rows), dtype=bool)
-        for b, at in self.groups:
-            possible &= self.moves.stays[rows, b] | (upper[:, at] > 0).any(axis=1)
-        for g, b, k in self.flagged:
-            stuck = ~(upper[:, self.groups[g][1]] > 0).any(axis=1)
-            own, block = moves.own[rows, b], self.blocks[b]
-            lower[:, k] = np.where(stuck, np.maximum(lower[:, k], block.low[own, 0]), lower[:, k])
-            upper[:, k] = np.where(stuck, np.minimum(upper[:, k], block.high[own, 0]), upper[:, k])
-        possible &= (lower <= upper).all(axis=1)
-        bounds, found = np.full(len(rows), np.inf), [None] * len(rows)
-        (p,) = possible.nonzero()
-        if len(p):
-            bounds[p], some = self.nearest(rows[p], lower[p], upper[p])
-            for k, one in zip(p.tolist(), some, strict=True):
-                found[k] = one
-        for k, least_bound, one in zip(asked, np.minimum(bounds, least).tolist(), found, strict=True):
-            bound = max(least_bound, nodes[k].bound)
+        rows, lower, upper = (np.array([nodes[k][part] for k in asked]) for part in range(3))
+        goals, made, may = np.array(cutoffs)[asked, None], lower[:, self.d :], upper[:, self.d :]
+        price = (made @ self.moves.prices)[:, None] + self.moves.prices
+        may[(made < may) & (price >= goals)] = 0.0
+        bounds, found = self.nearest(rows, lower, upper)
+        for k, one, bound in zip(asked, found, bounds.tolist(), strict=True):
+            bound = max(bound, nodes[k].bound)
             result[k] = bound, None if one is None else one._replace(bound=bound)
         return result
 
     def nearest(self, rows: Ints, lower: Floats, upper: Floats) -> tuple[Floats, list[Found | None]]:
-        """Return bounds (k,) over boxes, and their nearest points."""
+        """Return bounds over boxes, of shape (k,), and their nearest points, valid ones if possible."""
+        for g, k, missing in self.gaps:
+            unmoved = missing[rows] & (upper[:, self.groups[g][1]] == 0).all(axis=1)
+            lower[unmoved, k] = upper[unmoved, k] = self.U[rows[unmoved], k]
+        possible = (lower <= upper).all(axis=1)
+        for b, at in self.groups:
+            possible &= self.moves.stays[rows, b] | (upper[:, at] > 0).any(axis=1)
         start = np.clip(self.U[rows], lower, upper)
-        moved = (np.abs(start - self.U[rows]) * self.weights).sum(axis=1)
-        bounds, found = moved.copy(), [None] * len(rows)
-        pending = np.arange(len(rows))
-        for aim in self.margins:
-            margin = aim[rows[pending]] if isinstance(aim, np.ndarray) else aim
-            low, high, begin = lower[pending], upper[pending], start[pending]
-            near = self.accepted.nearest(begin, self.weights, low, high, margin)
-            bounds[pending] = np.maximum(bounds[pending], moved[pending] + near.bounds)
-            points = np.clip(begin + near.changes, low, high)
-            valid = near.distances < np.inf
-            at = np.flatnonzero(valid)
-            valid[at] &= self.judged(rows[pending[at]], points[at])[1]
-            for k in at.tolist():
-                if valid[k] or found[pending[k]] is None:
-                    found[pending[k]] = Found(points[k], near.cells[k], near.paths[k], 0.0)
-            pending = pending[~valid & (near.bounds < np.inf)]
+        moved, found = self.cost(rows, start), [None] * len(rows)
+        bounds, (pending,) = np.where(possible, moved, np.inf), possible.nonzero()
+        for margin in self.margins:
             if not len(pending):
                 break
+            aim = margin[rows[pending]] if isinstance(margin, np.ndarray) else margin
+            low, high = lower[pending], upper[pending]
+            near = self.accepted.nearest(start[pending], self.weights, low, high, aim)
+            bounds[pending] = np.maximum(bounds[pending], moved[pending] + near.bounds)
+            points, there = np.clip(start[pending] + near.changes, low, high), near.distances < np.inf
+            valid = there & self.judged(rows[pending], points)[1]
+            for k in np.flatnonzero(valid if margin is not self.margins[0] else there):
+                found[pending[k]] = Found(points[k], near.cells[k], near.paths[k], 0.0)
+            pending = pending[~valid & (near.bounds < np.inf)]
         return bounds, found
 
-    def judged(self, rows: Ints, Z: Floats) -> tuple[Any, Mask]:
+    def judged(self, rows: Any, Z: Floats) -> tuple[Any, Mask]:
         """Return the verdicts on points, and whether each is valid for its sample."""
-        return self.query.judged(self._x(Z), self.query.samples[rows])
+        return self.query.judged(self.input(Z), self.query.samples[rows])
 
-    def holds(self, rows: Ints, Z: Floats) -> Mask:
+    def holds(self, rows: Any, Z: Floats) -> Mask:
         """Return whether points stay valid at some corners of the noise."""
-        X, noise, samples = self._x(Z), self.query.noise, self.query.samples[rows]
-        return np.all([self.query.judged(X * (1 + noise * sign), samples)[1] for sign in self.signs], axis=0)
+        X, samples, noise = self.input(Z), self.query.samples[rows], self.query.noise
+        corners = [self.query.judged(X * (1 + noise * sign), samples)[1] for sign in self.signs]
+        return (noise > 0) & np.all(corners, axis=0)
 
-    def restrict_all(
-        self, nodes: Sequence[Node], relaxed: Sequence[Found | None]
-    ) -> list[tuple[float, Any]]:
-        """Put blocks at options, numbers on the grid."""
+    def restrict_all(self, nodes: Sequence[Node], relaxed: Sequence[Found | None]) -> list[tuple[float, Any]]:
+        """Put blocks at options, where numbers are searched again, then numbers on the grid in two ways."""
         best: list[tuple[float, Any]] = [(np.inf, None)] * len(nodes)
-        known = [k for k, found in enumerate(relaxed) if found is not None]
-        if not known:
-            return best
-        rows = np.array([nodes[k].row for k in known])
-        split = self.split(rows, np.array([relaxed[k].point for k in known])).any(axis=1)
-        candidates = [(k, relaxed[k]) for k, no in zip(known, split.tolist(), strict=True) if not no]
+        tried = [(k, found) for k, found in enumerate(relaxed) if found is not None]
+        tried = [(k, found) for k, found in tried if self.is_new(nodes[k].row, found.point)]
         boxes = []
-        for k in [k for k, yes in zip(known, split.tolist(), strict=True) if yes]:
-            for least in (0.0, 0.5):
-                box = self.rounded(nodes[k], relaxed[k].point, least)
-                if box is not None:
-                    key = box.row, box.lower.tobytes() + box.upper.tobytes()
-                    if key not in self.solved:
-                        self.solved.add(key)
+        if tried:
+            Z = np.array([found.point for _, found in tried])
+            between = self.between([nodes[k].row for k, _ in tried], Z).any(axis=1)
+            for k, found in [one for one, yes in zip(tried, between, strict=True) if yes]:
+                for least in (0.0, 0.5):
+                    box = self.at_options(nodes[k], found.point, least)
+                    if self.is_new(box.row, box.lower[self.d :]):
                         boxes.append((k, box))
+            tried = [one for one, yes in zip(tried, between, strict=True) if not yes]
         if boxes:
-            lower, upper = (np.array([box[end] for _, box in boxes]) for end in (1, 2))
-            _, some = self.nearest(np.array([box.row for _, box in boxes]), lower, upper)
-            candidates += [(k, one) for (k, _), one in zip(boxes, some, strict=True) if one is not None]
-        if not candidates:
+            rows, lower, upper = (np.array([box[part] for _, box in boxes]) for part in range(3))
+            points = self.nearest(rows, lower, upper)[1]
+            tried += [(k, one) for (k, _), one in zip(boxes, points, strict=True) if one is not None]
+        if not tried:
             return best
-        rows = np.array([nodes[k].row for k, _ in candidates])
-        Z = np.array([found.point for _, found in candidates])
+        rows, Z = np.array([nodes[k].row for k, _ in tried]), np.array([found.point for _, found in tried])
         off = self.off_grid(rows, Z)
-        ways = [np.sign(Z - self.U[rows]), 0] if off.any() else [0]
-        tries = [(1, np.where(off, self.grid.on_grid(Z, way), Z)) for way in ways]
-        if off.any():
-            tries.append((0, Z))
-        for rank, points in tries:
+        for way in (np.sign(Z - self.U[rows]), 0, None) if off.any() else (0,):
+            points = Z if way is None else np.where(off, self.grid.on_grid(Z, way), Z)
             verdicts, valid = self.judged(rows, points)
             valid &= ((self.lower[rows] <= points) & (points <= self.upper[rows])).all(axis=1)
-            distances = (np.abs(points - self.U[rows]) * self.weights).sum(axis=1)
-            firm = valid & self.holds(rows, points) if valid.any() and self.query.noise > 0 else valid & False
+            if not valid.any():
+                continue
+            firm, costs = self.holds(rows, points), self.cost(rows, points)
             for c in np.flatnonzero(valid).tolist():
-                k, found = candidates[c]
+                k, found = tried[c]
                 answer = points[c], verdicts.certainty[c], verdicts.label[c], firm[c], found
-                sure = rank * (1 + bool(firm[c] or self.query.noise == 0))
-                if sure == 2 and distances[c] < best[k][0]:
-                    best[k] = float(distances[c]), answer
-                i = nodes[k].row
-                if sure < 2 and (-sure, distances[c]) < (-1 * self.spare.get(i, (-1, np.inf))[0],
-                                                         self.spare.get(i, (-1, np.inf))[1]):  # fmt: skip
-                    self.spare[i] = sure, float(distances[c]), answer
+                flaws = 2 * (way is None and bool(off[c].any())) + (not firm[c] and self.query.noise > 0)
+                if flaws == 0:
+                    best[k] = min(best[k], (float(costs[c]), answer), key=lambda one: one[0])
+                else:
+                    spare = self.spare.get(nodes[k].row, (3, np.inf, None))
+                    one = flaws, float(costs[c]), answer
+                    self.spare[nodes[k].row] = min(spare, one, key=lambda one: one[:2])
         return best
 
-    def rounded(self, node: Node, z: Floats, least: float) -> Node | None:
-        """Return the part of a node in which every block stands at the option that is nearest to a point.
+    def is_new(self, row: int, tried: Floats) -> bool:
+        """Return whether something was not tried before."""
+        key, number = (row, tried.tobytes()), len(self.tried)
+        self.tried.add(key)
+        return len(self.tried) > number
 
-        Blocks move if they have moved by more than `least`.
-        """
-        part: Node | None = node
+    def at_options(self, node: Node, z: Floats, least: float) -> Node:
+        """Return the part of a node with each block at an option: it moves if it has by more than `least`."""
+        gaps = {g for g, k, _ in self.gaps if z[k] != self.U[node.row, k]}
         for g, (b, at) in enumerate(self.groups):
-            if part is None:
-                return None
-            open_ = at[part.upper[at] > 0]
-            move = None
-            if len(open_):
-                j = open_[np.lexsort((self.weights[open_], -z[open_]))[0]]
-                takes = z[j] > least or not self.moves.stays[node.row, b]
-                takes |= least == 0 and any(
-                    other == g and z[k] != self.U[node.row, k] for other, _, k in self.flagged
-                )
-                move = int(j) if takes else None
-            if part.lower[at].any():
-                move = int(at[part.lower[at].argmax()])
-            part = self.fixed(part, g, move)
-        return part
+            j = self.leading(node, g, z)
+            moves = j is not None and (
+                z[j] > least or not self.moves.stays[node.row, b] or (g in gaps and least == 0)
+            )
+            node = self.made(node, at, j if moves else None)
+        return node
 
-    def branch(self, node: Node, found: Found | None, cutoff: float) -> list[Node]:
+    def leading(self, node: Node, g: int, z: Floats) -> int | None:
+        """Return the move of a block that a point makes most of, the cheapest of several, or None."""
+        at = self.groups[g][1]
+        at = at[node.upper[at] > 0]
+        return int(at[np.lexsort((self.weights[at], -z[at]))[0]]) if len(at) else None
+
+    def made(self, node: Node, at: Ints, move: int | None) -> Node:
+        """Return the part of a node in which a block makes one of its moves, or none."""
+        lower, upper = node.lower.copy(), node.upper.copy()
+        upper[at] = lower[at] = 0.0
+        if move is not None:
+            lower[move] = upper[move] = 1.0
+        return node._replace(lower=lower, upper=upper)
+
+    def branch(self, node: Node, relaxed: Found | None, cutoff: float) -> list[Node]:
         """Divide a node at a block that stands between its options, or at a number off the grid."""
-        if node.found is not None and self.moves.allowed[node.row].any():
-            return [node._replace(found=None)]
-        if found is None:
+        if node.found is not None and node.upper[self.d :].any():  # its own levels are not all there are
+            worth = np.append(np.ones(self.d, dtype=bool), self.moves.prices < cutoff)
+            node = node._replace(upper=np.where(worth, node.upper, 0.0))
+            other = node.upper[self.d :].any()
+            return [node._replace(found=None) if other else node._replace(bound=node.found.bound)]
+        if relaxed is None:
             return []
-        row, z, node = np.array([node.row]), found.point[None], node._replace(bound=found.bound, found=None)
-        split = self.split(row, z)[0]
-        if split.any():
-            g, j = self.choice(node, found.point, split)
+        z, node = relaxed.point, node._replace(bound=relaxed.bound, found=None)
+        (between,) = self.between([node.row], z[None]).nonzero()[1:]
+        choices = [(g, j) for g in between if (j := self.leading(node, g, z)) is not None]
+        if choices:
+            g, j = max(choices, key=lambda one: min(z[one[1]], 1 - z[one[1]]) * self.weights[one[1]])
             rest = node.upper.copy()
             rest[j] = 0.0
-            at = self.groups[g][1]
-            stay: Node | None = node._replace(upper=rest)
-            if stay is not None and not rest[at].any():
-                stay = self.fixed(stay, g, None)
-            return [part for part in (self.fixed(node, g, j), stay) if part is not None]
-        off = self.off_grid(row, z)[0]
-        if not off.any() or node.bound >= (1 - GAP) * cutoff:
-            return []
-        return self._parts(node, found.point, off)
+            return [self.made(node, self.groups[g][1], j), node._replace(upper=rest)]
+        off = self.off_grid(node.row, z)
+        return self.parts(node, z, off) if off.any() and node.bound < (1 - GAP) * cutoff else []
 
-    def choice(self, node: Node, z: Floats, split: Mask) -> tuple[int, int]:
-        """Return the block to be divided and the move that is made or not."""
-        best = (-1.0, 0, 0)
-        for g in np.flatnonzero(split).tolist():
-            at = self.groups[g][1]
-            open_ = at[node.upper[at] > 0]
-            j = open_[np.lexsort((self.weights[open_], -z[open_]))[0]]
-            best = max(best, (float(min(z[j], 1 - z[j]) * self.weights[j]), g, int(j)))
-        return best[1], best[2]
-
-    def _parts(self, node: Node, z: Floats, off: Mask) -> list[Node]:
+    def parts(self, node: Node, z: Floats, off: Mask) -> list[Node]:
         """Divide a node at the value that costs most to round; one that stays may lie off the grid."""
-        ways, x = np.array([[-1], [1]]), self.U[node.row]
+        x, ways = self.U[node.row], np.array([[-1], [1]])
         below, above = self.grid.on_grid(np.stack([z, z]), ways)
         k = int(np.where(off, self.weights * np.minimum(z - below, above - z), -1.0).argmax())
         ends = [(node.lower[k], below[k]), (above[k], node.upper[k])]
         if below[k] < x[k] < above[k]:
             ends.append((x[k], x[k]))
-        parts = []
+        result = []
         for low, high in ends:
             if low <= high:
-                lower, upper = node.lower.copy(), node.upper.copy()
-                lower[k], upper[k] = low, high
-                parts.append(Node(node.row, lower, upper, node.bound, fine=True))
-        return parts
+                part = node._replace(lower=node.lower.copy(), upper=node.upper.copy(), fine=True)
+                part.lower[k], part.upper[k] = low, high
+                result.append(part)
+        return result
