@@ -50,9 +50,9 @@ def branch_and_bound(
 ) -> list[Minimum]:
     """Minimise over each root until the relative gap is at most `gap`, or for `effort` rounds.
 
-    In a round, of each root's nodes those `width` with the smallest bounds are relaxed and divided, so that
-    the bound of the whole rises as fast as it can. It holds whenever the search ends: it is the smallest over
-    all nodes left, closed or cut off.
+    In a round, of each root's nodes those with the smallest bounds are relaxed and divided, so that the bound
+    of the whole rises as fast as it can: one, or `width` and by as many less one more in each round. It holds
+    whenever the search ends: it is the smallest over all nodes left, closed or cut off.
 
     Examples
     --------
@@ -75,10 +75,10 @@ def branch_and_bound(
     heaps: list[list[tuple[float, int, Any]]] = [[(-np.inf, next(order), root)] for root in roots]
     values, answers, closed = [np.inf] * number, [None] * number, [np.inf] * number
     waiting = list(range(number))
-    for _ in range(effort):
-        taken = []
+    for turn in range(effort):
+        taken, most = [], width + (width - 1) * turn
         for i in waiting:
-            for _ in range(width):
+            for _ in range(most):
                 if heaps[i] and heaps[i][0][0] < (1 - gap) * values[i]:
                     bound, _, node = heapq.heappop(heaps[i])
                     taken.append((i, bound, node))

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lvqrej.branch_and_bound import Minimum, Problem, branch_and_bound
-from lvqrej.cells import AcceptedSet, Floats, Ints, Margin
+from lvqrej.cells import START, AcceptedSet, Floats, Ints, Margin
 
 Mask = NDArray[np.bool_]
 
-#: Rounds of the search: at most so many, and of many numbers on a grid fewer, so many numbers in all; the
-#: same where a search takes long itself; and nodes of a sample in one round.
-ROUNDS, NUMBERS, SLOW_ROUNDS, WIDTH = 40, 640, 4, 4
+#: Nodes of a sample in the first round, most rounds, and numbers that bound the square of their number, on a
+#: grid alone and with levels; and most rounds where a search takes long itself.
+GRID, LEVELS, SLOW_ROUNDS = (2, 10, 1000), (4, 40, 45_000), 4
 #: The relative gap at which a sample is done: of numbers, less is not worth a change of another feature.
 GAP, LEVEL_GAP = 1e-2, 1e-9
 #: So many corners of the noise are tried on an answer.
@@ -98,9 +99,10 @@ def make_possible(
             make_possible(query._replace(samples=X[part]), accepted, mine, (lower[part], upper[part]), aims)
         return
     problem = _Possible(query, accepted, answers, box, margins, moves)
-    most = min(ROUNDS, max(4, NUMBERS // max(1, np.count_nonzero(query.required.steps))))
-    rounds, roots = SLOW_ROUNDS if accepted.gap > 0 else most, problem.roots()
-    for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, WIDTH), strict=True):
+    width, most, numbers = LEVELS if len(moves.prices) else GRID
+    rounds = SLOW_ROUNDS if accepted.gap > 0 else min(most, isqrt(numbers // problem.U.shape[1]))
+    roots = problem.roots()
+    for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, width), strict=True):
         problem.keep(root, found)
 
 
@@ -242,7 +244,11 @@ class _Possible(Problem):
             possible &= self.moves.stays[rows, b] | (upper[:, at] > 0).any(axis=1)
         start = np.clip(self.U[rows], lower, upper)
         moved, found = self.cost(rows, start), [None] * len(rows)
-        bounds, (pending,) = np.where(possible, moved, np.inf), possible.nonzero()
+        own = possible & self.judged(rows, start)[1]  # nothing in the box is nearer
+        for k in np.flatnonzero(own):
+            found[k] = Found(start[k], -1, START, 0.0)
+        possible &= own | (lower < upper).any(axis=1)
+        bounds, (pending,) = np.where(possible, moved, np.inf), (possible & ~own).nonzero()
         for margin in self.margins:
             if not len(pending):
                 break
@@ -297,6 +303,7 @@ class _Possible(Problem):
             if not valid.any():
                 continue
             firm, costs = self.holds(rows, points), self.cost(rows, points)
+            firm |= [found.path == START and way is not None for _, found in tried]
             for c in np.flatnonzero(valid).tolist():
                 k, found = tried[c]
                 answer = points[c], verdicts.certainty[c], verdicts.label[c], firm[c], found
@@ -347,17 +354,20 @@ class _Possible(Problem):
             node = node._replace(upper=np.where(worth, node.upper, 0.0))
             other = node.upper[self.d :].any()
             return [node._replace(found=None) if other else node._replace(bound=node.found.bound)]
-        if relaxed is None:
-            return []
-        z, node = relaxed.point, node._replace(bound=relaxed.bound, found=None)
+        z, off = self.U[node.row], np.zeros(1, dtype=bool)
+        if relaxed is not None:
+            z, node = relaxed.point, node._replace(bound=relaxed.bound, found=None)
+            off = self.off_grid(node.row, z)
         (between,) = self.between([node.row], z[None]).nonzero()[1:]
+        if not len(between) and not off.any() and not self.judged([node.row], z[None])[1][0]:
+            # Neither an answer nor the proof that there is none: other moves may still give one.
+            between = [g for g, (_, at) in enumerate(self.groups) if (node.lower < node.upper)[at].any()]
         choices = [(g, j) for g in between if (j := self.leading(node, g, z)) is not None]
         if choices:
             g, j = max(choices, key=lambda one: min(z[one[1]], 1 - z[one[1]]) * self.weights[one[1]])
             rest = node.upper.copy()
             rest[j] = 0.0
             return [self.made(node, self.groups[g][1], j), node._replace(upper=rest)]
-        off = self.off_grid(node.row, z)
         return self.parts(node, z, off) if off.any() and node.bound < (1 - GAP) * cutoff else []
 
     def parts(self, node: Node, z: Floats, off: Mask) -> list[Node]:
