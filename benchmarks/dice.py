@@ -64,6 +64,7 @@ class Accepting:
 def inside(folder: Path) -> None:
     """Run in DiCE's environment: explain the rows of a folder by each method, and leave answers there."""
     import dice_ml
+    from raiutils.exceptions import UserConfigValidationException
 
     model = json.loads((folder / "model.json").read_text())
     text = {name: str for name, how in model["columns"].items() if "levels" in how}
@@ -85,7 +86,9 @@ def inside(folder: Path) -> None:
                     rows.iloc[[i]], total_CFs=WANTED, desired_class=1, verbose=False, **seeded
                 )
                 table = result.cf_examples_list[0].final_cfs_df
-            except Exception as error:  # DiCE raises several kinds where it finds nothing; all count as none
+            except UserConfigValidationException as error:  # what DiCE raises where it finds none
+                if not str(error).startswith("No counterfactuals found"):
+                    raise
                 print(f"{method}, row {i}: {error}", file=sys.stderr)
                 table = None
             seconds = time.perf_counter() - begin

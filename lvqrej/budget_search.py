@@ -13,7 +13,7 @@ For normalised probabilities the scores between other classes are levels, too, a
                  the node's box are the node's children
     answer       the points of the proofs
 
-The samples of a batch go in lock-step, so this is not `branch_and_bound`, which takes one node at a time.
+It is not `branch_and_bound`: children are not parts of a node, but what a certificate leaves of it.
 """
 
 from __future__ import annotations

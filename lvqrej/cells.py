@@ -75,6 +75,10 @@ class Ball:
         metric = np.eye(len(centre)) if self.L is None else check_samples(self.L, len(centre), name="L")
         object.__setattr__(self, "L", metric)
 
+    def along(self, ways: Floats) -> Ball:
+        """Return the ball of all (x, t) with x + t'ways in this one, for ways of shape (m, d)."""
+        return Ball(np.append(self.centre, np.zeros(len(ways))), self.radius, along(self.L, ways))
+
     def excess(self, X: Floats) -> Floats:
         """Return |L (x - centre)| - radius, of shape (n,): at most 0 inside."""
         return np.linalg.norm((X - self.centre) @ self.L.T, axis=1) - self.radius
@@ -96,6 +100,10 @@ class HalfSpace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "normal", check_samples(np.atleast_2d(self.normal), name="normal")[0])
         object.__setattr__(self, "offset", check_number(self.offset, "offset"))
+
+    def along(self, ways: Floats) -> HalfSpace:
+        """Return the half-space of all (x, t) with x + t'ways in this one, for ways of shape (m, d)."""
+        return HalfSpace(along(self.normal, ways), self.offset)
 
     def excess(self, X: Floats) -> Floats:
         """Return -(normal'x + offset), of shape (n,): at most 0 inside."""
@@ -151,6 +159,9 @@ class AcceptedSet(Protocol):
         `margin` is relative to the sizes of terms, of all samples or of each (n,); the bounds are
         those of the set as it is.
         """
+
+    def along(self, ways: Floats) -> AcceptedSet:
+        """Return the set of all (x, t) with x + t'ways in this one, for ways of shape (m, d)."""
 
     def active(self, cell: int, x: Floats) -> list[str]:
         """Say in words which constraints of a cell are tight at x."""
@@ -301,6 +312,20 @@ class Cells(Constraints, Sequence[Cell]):
             point_names=[*self.point_names, *named],
         )
 
+    def along(self, ways: Floats) -> Cells:
+        """Return the cells of all (x, t) with x + t'ways in these, for ways of shape (m, d).
+
+        >>> cells = Cells.of([Cell((Ball([0, 0], 5),))]).along(np.array([[3.0, 4.0]]))
+        >>> cells[0].contains(np.array([[0, 0, 1.0], [0, 0, 1.1]]))
+        array([ True, False])
+        """
+        return replace(
+            self,
+            metrics=along(self.metrics, ways),
+            points=np.hstack([self.points, np.zeros((len(self.points), len(ways)))]),
+            linear=along(self.linear, ways),
+        )
+
     def tightened(self, errors: Floats, around: Floats) -> Cells:
         """Return cells whose points stay inside when each feature is off by up to `errors`, of shape (d,).
 
@@ -355,6 +380,11 @@ def corners(errors: Floats) -> Floats:
     result = np.zeros((2 ** len(k), len(errors)))
     result[:, k] = np.array(list(product((-1.0, 1.0), repeat=len(k)))) * errors[k]
     return result
+
+
+def along(A: Floats, ways: Floats) -> Floats:
+    """Return what acts on (x, t) as a matrix (..., d) acts on x + t'ways, of shape (..., d + m)."""
+    return np.concatenate([A, A @ ways.T], axis=-1)
 
 
 def stacked(metrics: Sequence[Floats], d: int) -> Floats:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej.branch_and_bound import branch_and_bound
+from lvqrej.branch_and_bound import Problem, branch_and_bound
 from lvqrej.cells import Cells, stacked
 from lvqrej.certainty import Certainty
 from lvqrej.columns import is_missing
@@ -155,9 +155,8 @@ def common_change(
         raise ValueError("X must have several samples, (n, d); one alone is what `explain` is for")
     query = _of_numbers(query)
     problem = _Problem(query, ceil(least * len(query.samples) - 1e-9))
-    found = branch_and_bound(
-        problem, Node((), frozenset(), problem.least), max(_GAP, problem.accepted.gap), tries
-    )
+    root = Node((), frozenset(), problem.least)
+    (found,) = branch_and_bound(problem, [root], max(_GAP, problem.accepted.gap), tries)
     if found.answer is None:
         raise NoCounterfactualError(problem.why_none(bool(np.isinf(found.bound))))
     passed, delta = _passed(query, found.answer), found.answer[query.required.columns.starts[:-1]]
@@ -189,7 +188,7 @@ class Node(NamedTuple):
     least: Floats
 
 
-class _Problem:
+class _Problem(Problem):
     """The smallest offset for `wanted` of the samples, for `branch_and_bound`."""
 
     def __init__(self, query: Query, wanted: int) -> None:
@@ -252,7 +251,7 @@ class _Problem:
         sizes = [float((self.weights * np.abs(delta)).sum()) for delta in offsets]
         return (min(sizes), offsets[int(np.argmin(sizes))]) if sizes else (np.inf, None)
 
-    def branch(self, node: Node, relaxed: Any) -> list[Node]:
+    def branch(self, node: Node, relaxed: Any, cutoff: float) -> list[Node]:
         """Divide at the sample that is farthest from being accepted: one of its cells, or left out."""
         rows = self._open(node, relaxed[0]) if relaxed is not None and self.exact else []
         if not rows:

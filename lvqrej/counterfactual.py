@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from lvqrej.cells import ACCEPTED, NONE, START, AcceptedSet, Floats, Ints
 from lvqrej.certainty import Certainty, Verdicts, check_option, check_theta
 from lvqrej.columns import Columns, cells_of
+from lvqrej.discrete import make_possible
 from lvqrej.explanation import Explanations, NoCounterfactualError
-from lvqrej.grid import put_on_grid
-from lvqrej.levels import nearest_levels
 from lvqrej.requirements import Requirements, check_requirements
 from lvqrej.validation import (
     as_sample,
@@ -372,9 +371,8 @@ def joined(parts: Iterable[Answers], n: int) -> Answers:
 def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
     """Return the nearest counterfactuals of the query's samples that pass the option's own test."""
     X, required, classes = query.samples, query.required, query.option.classes
-    if required.blocks:
-        return nearest_levels(query, accepted, valid_answers)
-    lower, upper = required.box(X)
+    box = required.box(X)
+    lower, upper = required.at_own_levels(X, *box)
     start = np.minimum(np.maximum(X, lower), upper)  # as `clip` does, which takes three times as long
     possible = (lower <= upper).all(axis=1)
     verdicts, own = query.judged(X, X)
@@ -407,7 +405,7 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         return kept
 
     (pending,) = (possible & ~own).nonzero()
-    aims = _aims(query, verdicts) if query.noise > 0 and len(pending) else LADDER[0]
+    aims = _aims(query, verdicts) if query.noise > 0 else LADDER[0]
     for rung in (aims, *LADDER) if query.noise > 0 else LADDER:
         if len(pending) == 0:
             break
@@ -434,8 +432,8 @@ def valid_answers(query: Query, accepted: AcceptedSet) -> Answers:
         none = np.full(len(wanting), -1), np.full(len(wanting), START), False
         for prototype in model.prototypes:
             keep(wanting, np.clip(prototype, lower[wanting], upper[wanting]), *none)
-    if required.steps.any():
-        put_on_grid(query, accepted, state, (lower, upper), aims)
+    if required.steps.any() or required.blocks:
+        make_possible(query, accepted, state, box, (aims, LADDER[2]))
     return state
 
 

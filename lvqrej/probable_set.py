@@ -21,6 +21,7 @@ from lvqrej.cells import (
     HalfSpace,
     Margin,
     Nearest,
+    along,
     corners,
     padded,
     stacked,
@@ -65,6 +66,8 @@ class ProbableSet:
         Relative gap to stop at.
     effort : int
         Number of programs after which a sample is left with the gap it has.
+    ways : array of shape (m, d), optional
+        Then it is the set of all (x, t) with x + t'ways accepted.
     """
 
     option: Any
@@ -75,6 +78,14 @@ class ProbableSet:
     pieces: tuple[tuple[Ball | HalfSpace, int | None], ...] = ()
     gap: float = GAP
     effort: int = EFFORT
+    ways: Floats | None = None
+
+    def along(self, ways: Floats) -> ProbableSet:
+        """Return the set of all (x, t) with x + t'ways in this one, for ways of shape (m, d)."""
+        points = np.hstack([self.pairs.points, np.zeros((len(self.pairs.points), len(ways)))])
+        pairs = self.pairs._replace(metrics=along(self.pairs.metrics, ways), points=points)
+        pieces = tuple((piece.along(ways), label) for piece, label in self.pieces)
+        return replace(self, pairs=pairs, pieces=pieces, ways=ways)
 
     def with_label(self, label: int) -> ProbableSet:
         """Return the part accepted as the class of this index."""
@@ -146,7 +157,7 @@ class ProbableSet:
             if not len(left):
                 break
             points = np.clip(X[left] + scale * changes[left], lower[left], upper[left])
-            good = self._accepts(points) & (self.option.certainty(points) >= above[left])
+            good = self._accepts(points) & (self.option.certainty(self._input(points)) >= above[left])
             found[left[good]], changes[left[good]] = True, (points - X[left])[good]
             left = left[~good]
         found[left] = not by_sample  # of which the option may still think otherwise
@@ -158,12 +169,20 @@ class ProbableSet:
 
     def _accepts(self, points: Floats) -> Mask:
         """Return whether the option accepts each point, as the class asked for, within all pieces."""
-        accepted = self.option.accepts(points, self.theta)
+        X = self._input(points)
+        accepted = self.option.accepts(X, self.theta)
         if self.targeted and accepted.any():
-            accepted &= self.option.predict(points) == self.option.classes[self.labels[0]]
+            accepted &= self.option.predict(X) == self.option.classes[self.labels[0]]
         for piece, _ in self.pieces:
             accepted &= piece.excess(points) <= 0
         return accepted
+
+    def _input(self, points: Floats) -> Floats:
+        """Return what the option is asked about."""
+        if self.ways is None:
+            return points
+        d = points.shape[1] - len(self.ways)
+        return points[:, :d] + points[:, d:] @ self.ways
 
     def tightened(self, errors: Floats, around: Floats) -> Cells:
         """Return cells whose points stay accepted when each feature is off by up to `errors`, of shape (d,).

@@ -146,6 +146,16 @@ class Requirements:
         upper = np.where(fixed | (down & numbers), np.minimum(X, upper), upper)
         return lower, upper
 
+    def at_own_levels(self, X: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return bounds (n, d) narrowed to the options at which samples stand."""
+        if self.blocks:
+            lower, upper = lower.copy(), upper.copy()
+        for block in self.blocks:
+            own = block.of(X)
+            lower[:, block.at] = np.maximum(lower[:, block.at], block.low[own])
+            upper[:, block.at] = np.minimum(upper[:, block.at], block.high[own])
+        return lower, upper
+
     def widened(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the bounds alone, widened to a sample x (d,): the box of inputs that may occur."""
         return np.minimum(x, self.lower), np.maximum(x, self.upper)

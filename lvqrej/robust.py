@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lvqrej.branch_and_bound import branch_and_bound
+from lvqrej.branch_and_bound import Problem, branch_and_bound
 from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
 from lvqrej.certainty import Certainty, Restricted, Verdicts
 from lvqrej.columns import Columns
@@ -76,7 +76,7 @@ def nearest_execution(
         np.where(whole, np.ceil(lower), lower), np.where(whole, np.floor(upper), upper), np.zeros(len(whole))
     )
     usual = _SLOW_EFFORT if gap > 0 else _EFFORT
-    found = branch_and_bound(problem, root, max(_GAP, 2 * gap), usual if effort is None else effort)
+    (found,) = branch_and_bound(problem, [root], max(_GAP, 2 * gap), usual if effort is None else effort)
     if found.answer is None:
         plain = reject.answers(lower[None], upper[None]).distances[0]
         bound = np.inf if found.bound >= FAR * plain else found.bound
@@ -87,7 +87,7 @@ def nearest_execution(
     return answer, float(query.option.certainty(answer.counterfactuals + offsets(wrong)).min())
 
 
-class _Problem:
+class _Problem(Problem):
     """One sample's problem, for `branch_and_bound`; what is relaxed is a point of the node, or None."""
 
     def __init__(self, reject: Reject, execution: Execution) -> None:
@@ -129,7 +129,7 @@ class _Problem:
         answer = self._nearest(Node(lower, upper, errors), relaxed)
         return answer.distances[0], answer if answer.found[0] else None
 
-    def branch(self, node: Node, relaxed: Floats | None) -> list[Node]:
+    def branch(self, node: Node, relaxed: Floats | None, cutoff: float) -> list[Node]:
         """Divide the node where the relaxed point cannot be carried out; nowhere if it can."""
         if relaxed is None:
             return []

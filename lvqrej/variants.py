@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lvqrej.cells import AcceptedSet
 from lvqrej.counterfactual import LADDER, Answers, Query, explained, joined, valid_answers
-from lvqrej.grid import put_on_grid
+from lvqrej.discrete import make_possible
 from lvqrej.plausible import Plausible
 from lvqrej.robust import Execution, nearest_execution, why_none
 from lvqrej.sparsest import Reject, fewest_changes, sparsest_answer
@@ -348,7 +348,7 @@ def _recorded(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
         price = query.required.costs(X, start).sum(axis=1)
         low, high = (np.where(changed, end, start) for end in query.required.box(X))
         answers.distances[:] -= price
-        put_on_grid(query._replace(samples=start), accepted, answers, (low, high), LADDER[-1])
+        make_possible(query._replace(samples=start), accepted, answers, (low, high), LADDER[-1:])
         answers.distances[:] += price
         answers.lower_bounds[:] = proven
     return answers

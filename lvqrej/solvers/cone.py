@@ -61,6 +61,7 @@ class Program(NamedTuple):
 
     def bound(self, e: list[Floats], lam: Floats) -> float:
         """Return the certified lower bound that multipliers lam >= 0 and any images e give."""
+        lam = lam / max(1.0, 1e-100 * lam.max(initial=0.0))  # any multiple proves the same
         squares, lengths = self.squares(e), np.array([np.linalg.norm(M, axis=0) for M in self.M])
         q_size = self.q_size + 2 * np.sqrt(self.s * squares)[:, None] * lengths
         unit = (len(self.lo) + max([len(M) for M in self.M], default=0) + 16) * EPS

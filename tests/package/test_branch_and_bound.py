@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lvqrej.branch_and_bound import branch_and_bound
+from lvqrej.branch_and_bound import Problem, branch_and_bound
 
 modest = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 
 
-class Staircase:
+class Staircase(Problem):
     """min over a grid of integers; a node is an interval, its bound off by its length."""
 
     def __init__(self, values, blur=1.0):
@@ -25,7 +25,7 @@ class Staircase:
         middle = (node[0] + node[1]) // 2
         return self.values[middle], middle
 
-    def branch(self, node, relaxed):
+    def branch(self, node, relaxed, cutoff):
         low, high = node
         middle = (low + high) // 2
         return [(low, middle), (middle, high)] if high - low > 1 else []
@@ -35,7 +35,7 @@ class Staircase:
 @given(seeds, st.floats(0, 0.5))
 def test_the_minimum_is_found_within_the_gap(seed, gap):
     values = np.random.default_rng(seed).uniform(1, 9, 64)
-    found = branch_and_bound(Staircase(values), (0, 64), gap, 10_000)
+    (found,) = branch_and_bound(Staircase(values), [(0, 64)], gap, 10_000)
     assert found.bound <= values.min() <= found.value
     assert found.value - found.bound <= gap * found.value + 1e-12
     assert values[found.answer] == found.value
@@ -46,7 +46,7 @@ def test_the_minimum_is_found_within_the_gap(seed, gap):
 def test_the_bound_holds_whatever_the_effort(seed, effort):
     values = np.random.default_rng(seed).uniform(1, 9, 64)
     problem = Staircase(values)
-    found = branch_and_bound(problem, (0, 64), 0.0, effort)
+    (found,) = branch_and_bound(problem, [(0, 64)], 0.0, effort)
     assert found.bound <= values.min()
     assert problem.relaxed <= effort
 
@@ -61,13 +61,13 @@ def test_a_part_in_which_nothing_was_found_still_bounds(seed):
             value, place = super().restrict(node, relaxed)
             return (value, place) if value > values.min() else (np.inf, None)
 
-    found = branch_and_bound(Blind(values), (0, 64), 0.0, 10_000)
+    (found,) = branch_and_bound(Blind(values), [(0, 64)], 0.0, 10_000)
     assert found.bound <= values.min() < found.value < np.inf
 
 
 def test_a_bound_that_is_taken_ends_the_search():
     problem = Staircase(np.arange(1.0, 65.0), blur=0.0)
-    found = branch_and_bound(problem, (0, 64), 0.0, 1000)
+    (found,) = branch_and_bound(problem, [(0, 64)], 0.0, 1000)
     assert (found.value, found.answer, found.bound) == (1.0, 0, 1.0)
     assert problem.relaxed < 20
 
@@ -77,6 +77,6 @@ def test_an_empty_domain_has_an_infinite_bound():
         def relax(self, node, cutoff):
             return np.inf, None
 
-    found = branch_and_bound(Empty(np.ones(2)), (0, 2), 0.1, 10)
+    (found,) = branch_and_bound(Empty(np.ones(2)), [(0, 2)], 0.1, 10)
     assert found.answer is None
     assert found.value == found.bound == np.inf

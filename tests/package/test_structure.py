@@ -30,7 +30,7 @@ ORDER = [
         "probabilistic",
         "requirements",
     ),
-    *("wording", "chart", "thresholds", "guarantees", "cause", "holding", "explanation", "grid", "levels"),
+    *("wording", "chart", "thresholds", "guarantees", "cause", "holding", "explanation", "discrete"),
     *("counterfactual", "sparsest", "robust", "plausible", "variants", "reasons", "common", "fitting"),
     *("storage", "page", "report", "classifier", "comparison", "stream", "__main__"),
 ]

@@ -1,4 +1,4 @@
-"""Answers on a grid against the enumeration of all its points."""
+"""Answers at levels and on a grid against the enumeration of all of them."""
 
 from itertools import product
 
@@ -15,7 +15,10 @@ from lvqrej import (
     explain,
     variants,
 )
+from lvqrej.columns import Column, Columns
 from lvqrej.requirements import Observed
+
+INF = float("inf")
 
 
 def random_option(rng, kind):
@@ -114,3 +117,77 @@ def test_recording_precision_is_read_off_the_columns():
     seen = Observed.of(np.array([[1.0, 0.1, 1e-3, np.pi], [7.0, 0.2 + 0.1, 2.5, 0.0]]))
     assert seen.steps.tolist() == [1.0, 0.1, 1e-3, 0.0]
     assert seen.lower.tolist() == [1.0, 0.1, 1e-3, 0.0]
+
+
+# --- levels ---
+
+
+def letters(count):
+    return tuple((letter,) for letter in "abcdefgh"[:count])
+
+
+@pytest.mark.parametrize("kind", [RelativeSimilarity, DecisionDistance])
+def test_prices_of_many_levels_are_proven_where_they_cannot_be_listed(kind):
+    """Ten categories of three levels: answers of up to five prices, of which there are 10,000 and more."""
+    rng = np.random.default_rng(1)
+    columns = Columns([Column("x"), *(Column(f"c{k}", letters(3)) for k in range(10))])
+    model = PrototypeModel(
+        rng.normal(size=(4, 31)) / 2, [0, 1, 0, 1], rng.normal(size=(6, 31)), columns=columns
+    )
+    option = kind(model)
+    indicators = np.eye(3)[np.array(list(product(range(3), repeat=10)))].reshape(-1, 30)
+    everything = np.hstack([np.zeros((len(indicators), 1)), indicators])
+    r = option.certainty(everything)
+    theta = np.sort(r)[-40]
+    places = rng.integers(len(everything), size=6)
+    result = explain(option, theta, everything[places], fixed=["x"])
+    for x, distance, bound in zip(everything[places], result.distances, result.lower_bounds, strict=True):
+        changes = 10 - (everything[r >= theta][:, 1:] * x[1:]).sum(axis=1)
+        assert bound <= distance == changes.min()
+    assert (result.gaps < 0.08).all()
+    assert result.distances.max() >= 5
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([RelativeSimilarity, DecisionDistance]))
+def test_levels_prices_gaps_and_whole_numbers_together_agree_with_enumeration(seed, kind):
+    rng = np.random.default_rng(seed)
+    columns = Columns(
+        [
+            Column("n"),
+            Column("gap", fill=1.0, flag=True),
+            Column("steps", letters(4), ordered=True),
+            Column("level", letters(3)),
+            Column("other", letters(2)),
+        ]
+    )
+    model = PrototypeModel(rng.normal(size=(3, 12)) * 2, [0, 1, 1], rng.normal(size=(4, 12)), columns=columns)
+    option, numbers = kind(model), range(-2, 3)
+    prices = {(a, b): rng.choice([0.3, 0.7, 2.0, INF]) for a, b in product("abc", repeat=2) if a != b}
+    weights = {"n": rng.uniform(0.2, 1), "gap": rng.uniform(0.2, 1), "steps": 0.4, "level": prices}
+    allowed = [*rng.permutation(list("abc"))[:2]]
+    table = list(product(numbers, [None, *numbers], "abcd", "abc", "ab"))
+    lifted = columns.lifted(np.array(table, dtype=object))
+    r = option.certainty(lifted)
+    theta = float(np.quantile(r, 0.9))
+    rows = [table[k] for k in rng.integers(len(table), size=4)]
+    box = {"n": (-2, 2), "gap": (-2, 2), "level": allowed}
+    result = explain(
+        option, theta, np.array(rows, dtype=object), weights=weights, bounds=box, increase_only=["steps"],
+        integers=["n", "gap"], on_infeasible="skip",
+    )  # fmt: skip
+    for i, row in enumerate(rows):
+        best = INF
+        for other, passed in zip(table, r >= theta, strict=True):
+            up = ord(other[2]) - ord(row[2])
+            if not passed or up < 0 or other[3] not in allowed or (other[1] is None and row[1] is not None):
+                continue
+            cost = weights["n"] * abs(other[0] - row[0]) + 0.4 * up + (other[4] != row[4])
+            cost += prices.get((row[3], other[3]), 0.0)
+            if other[1] is not None:  # a missing value is given, from the one that it was taken as
+                cost += weights["gap"] * abs(other[1] - (1 if row[1] is None else row[1])) + (row[1] is None)
+            best = min(best, cost)
+        assert result.lower_bounds[i] <= best * (1 + 1e-9)
+        assert result.found[i] == (best < INF)
+        if best < INF:
+            assert best * (1 - 1e-9) <= result.distances[i] <= best / 0.98
