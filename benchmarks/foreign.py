@@ -4,7 +4,9 @@ Run as ``OMP_NUM_THREADS=1 python benchmarks/foreign.py``; writes book/results/b
 come from packages on the Python registry (`companion.foreign`). Seven rows in ten train and calibrate, with
 the defaults of `RejectOptionClassifier` but the rejects that are asked for; the rejects among the others are
 explained. Whether answers are valid is found out again by textbook formulas on what the fitted
-scikit-learn pipelines transform, as the answers are and with relative noise of 1e-9 in every feature.
+scikit-learn pipelines transform, as the answers are and with relative noise of 1e-9 in every feature. The
+share of rejects that was expected, counted on held-out training rows, is compared with the one that was found
+by Fisher's exact test (`rate_p`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import fisher_exact
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -67,6 +70,16 @@ def probabilities(option: Any, pairs: dict[tuple[int, int], Any], X: np.ndarray)
     return 1 / (1 + odds.sum(axis=2))
 
 
+def same_rate(expected: float, n_expected: int, found: float, n_found: int) -> float:
+    """Return the p-value of Fisher's exact test that two shares of rejects are those of one classifier.
+
+    >>> round(same_rate(0.1, 140, 13 / 60, 60), 3)
+    0.04
+    """
+    counts = [(round(share * n), n) for share, n in ((expected, n_expected), (found, n_found))]
+    return float(fisher_exact([[k, n - k] for k, n in counts]).pvalue)
+
+
 def row(name: str, option: str, rejects: int) -> dict[str, Any]:
     """Train, explain and check one table with one option."""
     X, y = foreign.load(name)
@@ -97,6 +110,7 @@ def row(name: str, option: str, rejects: int) -> dict[str, Any]:
         "table": name, "rows": len(X), "features": X.shape[1], "classes": y.nunique(), "option": option,
         "rate_expected": point.reject_rate, "rate_low": point.reject_rate_interval[0],
         "rate_high": point.reject_rate_interval[1], "rate_found": rejected.mean(),
+        "rate_p": same_rate(point.reject_rate, len(train), rejected.mean(), len(test)),
         "rejects": len(some), "found": int(result.found.sum()),
         "valid": (textbook(classifier, pairs, Z) >= theta).mean(),
         "valid_with_noise": np.mean([(textbook(classifier, pairs, one) >= theta).mean() for one in noisy]),

@@ -72,7 +72,6 @@ class Comparisons(NamedTuple):
     sum_slope: Floats  # (N, E, P, Q, d) their slopes there
     lead_slope: Floats
     apart: Floats  # (N, E, P, Q)
-    highest: Floats  # (N, E, P, Q) sum
     worst: Floats  # (N, E, P, Q) score
     best: Floats
 
@@ -96,12 +95,11 @@ def compare(view: View, rule: Rule, sample: Ints, label: Ints, radius: Floats) -
     slack = 1e-12 * S
     near_least, far_least = (np.maximum(d - rise(2 * w) - slack, 0.0) for d, w in ((near, u), (far, v)))
     near_most, far_most = (d + rise(-2 * w, bend) + slack for d, w in ((near, u), (far, v)))
-    highest = (S + rise(sum_slope, 2 * bend)) * (1 + 1e-12)
     with np.errstate(invalid="ignore"):
         best, worst = np.fmin(_score(near_least, far_most), 1.0), np.fmax(_score(near_most, far_least), -1.0)
     twin = apart == 0
     best, worst = np.where(twin, 0.0, best), np.where(twin, 0.0, worst)
-    return Comparisons(S, D, sum_slope, lead_slope, apart, highest, worst, best)
+    return Comparisons(S, D, sum_slope, lead_slope, apart, worst, best)
 
 
 def _score(near: Floats, far: Floats) -> Floats:
@@ -272,24 +270,27 @@ def chosen(c: Comparisons, target: Ints) -> Comparisons:
 
 
 class Inequality(NamedTuple):
-    """sum_v q_v(l)'beta >= sum_v tau_v(l) for all changes of a node, q and tau linear in the levels l.
+    """sum_v q_v(l)'beta + t sum_v e_v(l)'|beta| >= sum_v tau_v(l) for all changes of a node up to a length t.
 
-    One part per level, and a last one for the further constraints; any multiples of the parts hold as well.
+    All are linear in the levels l. One part per level, and a last one for the further constraints; any
+    multiples of the parts hold as well.
     """
 
     q: Floats  # (N, E + 1, d)
     tau: Floats  # (N, E + 1)
     dq: Floats  # (N, E, d) by level
     dtau: Floats  # (N, E)
+    de: Floats  # (N, E, d); e is 0 where all levels are
     size_q: Floats  # (N, E + 1, d) of the terms that were summed
     size_tau: Floats  # (N, E + 1)
 
-    def at(self, levels: Floats) -> tuple[Floats, Floats]:
-        """Return the parts of q and tau at levels (N, E)."""
-        q, tau = self.q.copy(), self.tau.copy()
+    def at(self, levels: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the parts of q, tau and e at levels (N, E)."""
+        q, tau, e = self.q.copy(), self.tau.copy(), np.zeros_like(self.q)
         q[:, :-1] += levels[..., None] * self.dq
         tau[:, :-1] += levels * self.dtau
-        return q, tau
+        e[:, :-1] += levels[..., None] * self.de
+        return q, tau, e
 
 
 def both_ways(low: Floats, high: Floats, V: int) -> tuple[Floats, Floats]:
@@ -307,12 +308,13 @@ def one_way(part: Floats, E: int, sign: float) -> Floats:
 
 def inequality(
     view: View, sides: Rule, sample: Ints, label: Ints, target: Ints, rows: Comparisons, proofs: list[Any],
-    low: Floats, high: Floats,
+    low: Floats, high: Floats, bounded: Mask,
 ) -> Inequality:  # fmt: skip
     """Return what multipliers prove for levels between low and high (N, E).
 
-    For levels of at least 0, S is at least its tangent at the point; for those of at most 0, it is at most
-    what it can be within the radius. Where a level may have both signs, its side is left out.
+    For levels of at least 0, S is at least its tangent at the point. For those of at most 0 it is at most
+    what is linear between no change and the vertices +-t e_k of all changes up to a length t, of which there
+    has to be one (`bounded`). Where a level may have both signs, its side is left out.
     """
     E, V = low.shape[1], target.shape[1]
     low, high = both_ways(low, high, V)
@@ -321,22 +323,25 @@ def inequality(
     image = np.matmul(point[:, None, None], view.G)[:, :, 0]
     squared = np.maximum(np.einsum("nmd,nd->nm", image, point), 0.0)
     pull, square = image[n, metric][:, :, None], squared[n, metric][..., None]
-    curved, below = (low >= 0)[..., None], (high <= 0)[..., None] & (rows.highest < FAR)
+    curved = (low >= 0)[..., None]
+    below = (high <= 0)[..., None] & ~curved & bounded[:, None, None]
     lam = np.where((curved | below) & (target >= 0)[..., None], np.maximum(lam, 0.0), 0.0)
     width = lam * (1 + np.maximum(-low, high)[..., None])
     length = np.sqrt(0.5 * (rows.S - rows.D)) + np.sqrt(0.5 * (rows.S + rows.D)) + 2 * np.sqrt(square)
     g, c, s, m, more = view.g[sample], view.c[sample], view.s, view.metric, np.maximum(more, 0.0)
     curl, bent = 2 * s[:, None] * image[:, m], s * squared[:, m]
     size_q = 2 * (width * length).sum(axis=2)[..., None] * np.sqrt(view.bend)[metric]
-    size_tau = (width * (rows.S + np.where(curved, 2 * square, rows.highest))).sum(axis=2)
+    size_tau = (width * (rows.S + 2 * square)).sum(axis=2)
     q, tau = np.einsum("njq,njqd->njd", lam, rows.lead_slope), -(lam * rows.D).sum(axis=2)
-    dq = -np.einsum("njq,njqd->njd", lam * curved, rows.sum_slope + 4 * pull)
-    dtau = (lam * np.where(curved, rows.S - 2 * square, rows.highest)).sum(axis=2)
+    dq = -np.einsum("njq,njqd->njd", lam, rows.sum_slope + 4 * pull * curved[..., None])
+    dtau = (lam * (rows.S - 2 * square * curved)).sum(axis=2)
+    de = -2 * (lam * below).sum(axis=2)[..., None] * view.bend[metric]
     return Inequality(
         _joined(one_way(q, E, 1.0), np.einsum("ne,ned->nd", more, c - curl)),
         _joined(one_way(tau, E, 1.0), (more * (g - bent)).sum(axis=1)),
         one_way(dq, E, -1.0),
         one_way(dtau, E, -1.0),
+        one_way(de, E, -1.0),
         _joined(one_way(size_q, E, 1.0), np.einsum("ne,ned->nd", more, np.abs(c) + np.abs(curl))),
         _joined(one_way(size_tau, E, 1.0), (more * (view.size[sample] + bent)).sum(axis=1)),
     )
@@ -353,19 +358,20 @@ def balanced(view: View, sample: Ints, I: Inequality, t: Floats, levels: Floats,
     the next one to look at is where the pieces on its left and on its right meet.
     """
     n = np.arange(len(sample))
-    q, tau = I.at(levels)
-    own_q, own_tau = q[n, j], tau[n, j]
-    other_q, other_tau = q.sum(axis=1) - own_q, tau.sum(axis=1) - own_tau
-    up, down = view.ways[sample].transpose(1, 0, 2)
     t = np.minimum(t, FAR)
+    q, tau, e = I.at(levels)
+    # What a step up or down of each feature is worth, (N, V, 2 d).
+    steps = np.concatenate([q, -q], axis=2) + t[:, None, None] * np.concatenate([e, e], axis=2)
+    own_q, own_tau = steps[n, j], tau[n, j]
+    other_q, other_tau = steps.sum(axis=1) - own_q, tau.sum(axis=1) - own_tau
+    ways = view.ways[sample].reshape(len(n), -1)
     x = np.zeros(len(n))
     low, high = np.zeros((2, len(n))), np.zeros((2, len(n)))  # pieces value + slope x
     for attempt in range(7):
-        trial = other_q + x[:, None] * (own_q - other_q)
-        rate = np.maximum(np.where(up, trial, 0.0), np.where(down, -trial, 0.0))
+        rate = np.where(ways, other_q + x[:, None] * (own_q - other_q), 0.0)
         k = rate.argmax(axis=1)
-        sign = np.sign(trial[n, k]) * (rate[n, k] > 0)
-        piece = np.stack([other_tau - t * sign * other_q[n, k], own_tau - t * sign * own_q[n, k]])
+        moves = t * (rate[n, k] > 0)
+        piece = np.stack([other_tau - moves * other_q[n, k], own_tau - moves * own_q[n, k]])
         rises = piece[1] > piece[0]
         low = np.where(rises | (attempt == 0), piece, low)
         high = np.where(~rises & (attempt > 0) | (attempt == 1), piece, high)
@@ -384,29 +390,47 @@ def covers(
 ) -> Mask:
     """Return whether inequalities leave no change of length t in boxes of levels that are enough.
 
-    Only changes +-t e_k of one feature and none at all have to miss it. Features that reach their bounds
-    before t count for less: q'beta <= max_k(|q_k| - nu_k) |beta|_1 + sum_k nu_k room_k for any nu >= 0.
+    The lowest levels of the rivals, which are asked for whatever is enough, may do alone.
     """
-    middle, half, unit = 0.5 * (low + high), 0.5 * (high - low), (8 * view.lo.shape[1] + 64) * EPS
-    q, tau = (part.sum(axis=1) for part in I.at(middle))
+    J = len(rule.slope) - 1
+    lowest = np.append(low[:, :J], high[:, J:], axis=1)
+    alone = _covers(view, None, sample, label, I, t, low, lowest)
+    return alone | _covers(view, rule, sample, label, I, t, low, high)
+
+
+def _covers(view: View, rule: Any, sample: Ints, label: Ints, I: Inequality, t: Floats, *box: Floats) -> Mask:
+    """Return whether inequalities leave no change of length t in boxes of levels, by a rule of those enough.
+
+    Only changes +-t e_k of one feature and none at all have to miss it. Features that reach their bounds
+    before t count for less: q'beta <= max_k(|q_k| - nu_k) |beta|_1 + sum_k nu_k room_k for any nu >= 0 (with
+    |q_k| + t e_k for |q_k|, that is `rate`).
+    """
+    (low, high), unit = box, (8 * view.lo.shape[1] + 64) * EPS
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    q, tau, e = (part.sum(axis=1) for part in I.at(middle))
     size_q, size_tau = I.size_q.sum(axis=1), I.size_tau.sum(axis=1)
     lo, hi, t = view.lo[sample], view.hi[sample], np.minimum(t, FAR)[:, None]
-    nu, shift = np.zeros_like(q), np.zeros_like(tau)
+    nu, shift, e = np.zeros_like(q), np.zeros_like(tau), t * e
     if (np.minimum(hi, -lo) < t).any():
-        nu, shift = _reliefs(q, lo, hi, t)
+        nu, shift = _reliefs(q, np.abs(q) + e, lo, hi, t)
     up, down = view.ways[sample].transpose(1, 0, 2)
-    slack = unit * (size_tau + shift)[:, None] + unit * t * (size_q + nu)
-    rise = np.where(up, t * (q - nu * (q > 0)), -np.inf) + slack
-    fall = np.where(down, t * (-q - nu * (q <= 0)), -np.inf) + slack
+    slack = unit * (size_tau + shift)[:, None] + unit * t * (size_q + e + nu)
+    rise = np.where(up, t * (q + e - nu * (q > 0)), -np.inf) + slack
+    fall = np.where(down, t * (e - q - nu * (q <= 0)), -np.inf) + slack
     margin = (tau - shift)[:, None] - np.concatenate([rise, fall, slack.max(axis=1, keepdims=True)], axis=1)
     good = (margin > 0).all(axis=1)
     # What the box alone does not settle, the levels that are enough may.
-    absorbed = nu > np.einsum("njd,nj->nd", np.abs(I.dq), half)  # then nu follows q, and only its room counts
+    de = t[..., None] * I.de
+    # Then nu follows the rate, and only its room counts.
+    absorbed = nu > np.einsum("njd,nj->nd", np.abs(I.dq) + np.abs(de), half)
     room = np.where(absorbed, np.where(q > 0, hi, lo), 0.0)
-    dtau = (I.dtau - np.einsum("njd,nd->nj", I.dq, room))[..., None]
-    dq = t[..., None] * np.where(absorbed[:, None], 0.0, I.dq)
-    slopes = np.concatenate([dtau - dq, dtau + dq, dtau], axis=2)
+    dtau = I.dtau - np.einsum("njd,nd->nj", I.dq, room) - np.einsum("njd,nd->nj", de, np.abs(room))
+    up, down = (absorbed & (q > 0))[:, None], (absorbed & (q <= 0))[:, None]
+    ends = np.where(up, 0.0, de + I.dq), np.where(down, 0.0, de - I.dq), np.zeros_like(de[..., :1])
+    slopes = dtau[..., None] - t[..., None] * np.concatenate(ends, axis=2)
     swing = np.einsum("njk,nj->nk", np.abs(slopes), half)
+    if rule is None:
+        return np.asarray((margin > swing).all(axis=1))
     n, change = np.nonzero((margin <= swing) & good[:, None])
     v = slopes[n, :, change]
     lowest = margin[n, change] + least(rule, label[n], v, low[n], high[n]) - (v * middle[n]).sum(axis=1)
@@ -414,10 +438,10 @@ def covers(
     return good
 
 
-def _reliefs(q: Floats, lo: Floats, hi: Floats, t: Floats) -> tuple[Floats, Floats]:
-    """Return the best nu (N, d) for some q, and sum_k nu_k room_k."""
+def _reliefs(q: Floats, rate: Floats, lo: Floats, hi: Floats, t: Floats) -> tuple[Floats, Floats]:
+    """Return the best nu (N, d) for rates in the direction of q, and sum_k nu_k room_k."""
     room = np.where(q > 0, hi, -lo)
-    rate = np.where(room > 0, np.abs(q), 0.0)
+    rate = np.where(room > 0, rate, 0.0)
     order = np.argsort(-rate, axis=1)
     full = np.cumsum(np.take_along_axis(np.where(rate > 0, room, np.inf), order, 1), axis=1) < t
     rates = np.append(np.take_along_axis(rate, order, 1), np.zeros((len(q), 1)), axis=1)
@@ -738,30 +762,37 @@ class Search:
         return proofs
 
     def _program(self, boxes: Boxes, rows: Comparisons, k: int, known: Proof | None) -> tuple[Proof, bool]:
-        """Project onto the cell of one choice of levels of node k; levels below 0 are asked as 0."""
+        """Project onto the cell of one choice of levels of node k.
+
+        For levels below 0, S is replaced by its tangent halfway to the best answer.
+        """
         view, rule, i, J = self.view, self.rule, int(boxes.sample[k]), self.J
         label, low, high, mine = boxes.label[[k]], boxes.low[[k]], boxes.high[[k]], take(rows, k)
         metric = self.sides.metric[label[0]]
         level = just_enough(rule, label, low, high)
-        if known is not None:  # halfway to where it is weakest
+        if known is not None and np.abs(known.point).sum() > self.radius[i]:  # nothing of it may be in reach
+            level = low
+        elif known is not None:  # halfway to where it is weakest
             at = place(view, rule, boxes.sample[[k]], label, known.point[None], boxes.target[[k], :J])
             v = np.append(known.rows.sum(axis=1)[None, :J] * at.sums[:, :J], 0 * low[:, J:], axis=1)
             level = 0.5 * (level + cheapest(rule, label, v, low, high))
         asks = both_ways(low, high, len(metric))[0][0]
-        asks[:J] = np.maximum(level[0, :J], 0.0)
-        use = (boxes.target[k] >= 0) & ((asks > 0) | (np.arange(len(asks)) < J))
+        asks[:J] = level[0, :J]
+        use = (boxes.target[k] >= 0) & ((asks > 0) | ((asks > -1) & (np.arange(len(asks)) < J)))
         side, other = np.nonzero(np.repeat(use[:, None], mine.S.shape[1], axis=1))
         l = asks[side]
         own = self.sides.own[label[0], side, boxes.target[k, side]]
         rival = self.sides.other[label[0], side, other]
         A = (1 + l)[:, None] * view.z[i, own] - (1 - l)[:, None] * view.z[i, rival]
-        q = np.concatenate([(mine.lead_slope - asks[:, None, None] * mine.sum_slope)[side, other], view.c[i]])
-        g = np.concatenate([(asks[:, None] * mine.S - mine.D)[side, other], view.g[i]])
+        pull = (view.G[metric] @ self.beta[i]) * (asks < 0)[:, None]
+        S, slope = mine.S - 0.5 * (pull @ self.beta[i])[:, None], mine.sum_slope + 2 * pull[:, None]
+        q = np.concatenate([(mine.lead_slope - asks[:, None, None] * slope)[side, other], view.c[i]])
+        g = np.concatenate([(asks[:, None] * S - mine.D)[side, other], view.g[i]])
         size = np.concatenate([mine.S[side, other], view.size[i]])
         program = Program(
             [view.factors[j] for j in (*metric[side], *view.metric)],
             [*A, *(centre[i] for centre in view.centres)], q, np.abs(q),
-            np.concatenate([2 * l, view.s]), g, size, view.margin * size, view.lo[i], view.hi[i],
+            np.append(2 * np.maximum(l, 0), view.s), g, size, view.margin * size, view.lo[i], view.hi[i],
         )  # fmt: skip
         solved, beta, lam = projected(program, self.beta[i])
         multipliers = np.zeros(mine.S.shape)
@@ -774,7 +805,7 @@ class Search:
         """Return what certificates leave of nodes, in parts along one level; the rest is closed."""
         view, rule, (sample, label, target, low, high, bound) = self.view, self.rule, boxes[:6]
         radius, E, J = self.radius[sample], low.shape[1], self.J
-        I = inequality(view, self.sides, sample, label, target, rows, proofs, low, high)
+        I = inequality(view, self.sides, sample, label, target, rows, proofs, low, high, radius < FAR)
         high[:, :J] = np.where(rule.a[label] > 0, high[:, :J], low[:, :J])
         whole = covers(view, rule, sample, label, I, radius, low, high)
         points = np.array([proof.point for proof in proofs])
@@ -850,8 +881,8 @@ class Search:
         boxes = self._boxes([nodes[k] for k in late])
         sample, label, target, low, high, bound = boxes[:6]
         proofs, rows = [nodes[k].proof for k in late], chosen(boxes.comparisons, target)
-        I = inequality(self.view, self.sides, sample, label, target, rows, proofs, low, high)
         proven, step = np.zeros(len(late)), self.radius[sample]
+        I = inequality(self.view, self.sides, sample, label, target, rows, proofs, low, high, step < FAR)
         for _ in range(10):  # bisection
             step = 0.5 * step
             holds = covers(self.view, self.rule, sample, label, I, proven + step, low, high)
