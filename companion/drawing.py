@@ -84,7 +84,7 @@ def change(ax: Axes, x: ArrayLike, counterfactual: ArrayLike, label: str | None 
     ax.scatter(
         start[0], start[1], s=160, marker="X", color="white", edgecolors="black", linewidths=1.8, zorder=6
     )
-    ax.scatter(end[0], end[1], s=160, marker="*", color="gold", edgecolors="black", linewidths=1.5, zorder=6)
+    ax.scatter(end[0], end[1], s=280, marker="*", color="gold", edgecolors="black", linewidths=1.5, zorder=6)
 
 
 def plane_grid(limits: Limits, resolution: int) -> tuple[NDArray[np.float64], tuple[int, int]]:

@@ -57,6 +57,8 @@ STYLE: dict[Any, Any] = {
 }
 # Maps are pixels inside an SVG: fine enough for paper, in so few colours that a page stays light.
 _SVG_DPI, _SVG_COLOURS = 150, 128
+# An exponent as a reader writes it.
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # A date or a version in a file would make two runs differ.
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
@@ -252,11 +254,18 @@ def _register(
 
 
 def _text(value: Any, digits: int) -> str:
-    """Return a value as a reader sees it, thousands apart; numbers that are names have to come as text."""
+    """Return a value as a reader sees it, thousands apart; numbers that are names have to come as text.
+
+    >>> _text(-1.06e-13, 3), _text(-1234.5, 3)
+    ('−1.06·10⁻¹³', '−1,234')
+    """
     if isinstance(value, Integral) and not isinstance(value, bool):
-        return f"{value:,}"
+        return f"{value:,}".replace("-", "−")
     if not isinstance(value, float):
         return str(value)
     if math.isnan(value):
         return "–"
-    return f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:,.{digits}g}"
+    text = f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:,.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
+    power = "·10" + str(int(exponent)).translate(_RAISED) if exponent else ""
+    return mantissa.replace("-", "−") + power

@@ -231,7 +231,7 @@ class PrototypeCertainty(Certainty):
             point_metric=np.zeros(len(model.prototypes), dtype=np.int64),
             rows=places[:-1].reshape(rows.shape) - 1,
             labels=model.class_index[plus].astype(np.int64),
-            point_names=[f"prototype {j} ({label})" for j, label in enumerate(model.labels)],
+            point_names=[f"prototype {j} ({label})" for j, label in enumerate(model.labels, 1)],
             **flat,
         )
 

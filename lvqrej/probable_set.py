@@ -256,7 +256,7 @@ def score_cells(pairs: Pairs, cells: list[tuple[int, list[tuple[int, int, float]
         gamma=np.zeros(len(table)),
         rows=padded([range(a, b) for a, b in pairwise(ends.tolist())]),
         labels=np.array([label for label, _ in cells], dtype=np.int64),
-        point_names=[f"prototype {k}" for k in range(len(pairs.points))],
+        point_names=[f"prototype {k}" for k in range(1, len(pairs.points) + 1)],
     )
 
 

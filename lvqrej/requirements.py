@@ -183,7 +183,7 @@ class Requirements:
     def tight(self, x: Floats, tolerance: float = 1e-7) -> list[str]:
         """Say which linear constraints hold x where it is, relative to the sizes of their terms."""
         size = np.abs(self.A) @ np.abs(x) + np.abs(self.b)
-        return [f"linear constraint {i}" for i in np.flatnonzero(self.A @ x >= self.b - tolerance * size)]
+        return [f"linear constraint {i + 1}" for i in np.flatnonzero(self.A @ x >= self.b - tolerance * size)]
 
     @cached_property
     def _equality(self) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@
   const SLOP = 10;
   const capital = words => words[0].toUpperCase() + words.slice(1);
   const minus = words => words.replace(/-(?=\d)/g, "−");
-  const fixed = value => minus(value.toFixed(4));
+  const fixed = value => minus(value.toFixed(3));
   // How long the threshold takes to pass through its whole range, in milliseconds.
   const SWEEP = 8000;
   let mounted = 0;
@@ -44,7 +44,7 @@
           <label for="explorer-theta${own}">Threshold <span class="explorer-value"></span></label>
           <div class="explorer-scale">
             <div class="explorer-marks" aria-hidden="true"><span class="explorer-before"></span><span class="explorer-after"></span></div>
-            <input id="explorer-theta${own}" type="range" step="0.005">
+            <input id="explorer-theta${own}" type="range" step="0.01">
           </div>
           <p class="explorer-rate"></p>
         </div>
@@ -140,7 +140,7 @@
       const [low, high] = option.range;
       Object.assign(slider, {min: low, max: high});
       slider.value = theta;
-      const shown = theta.toFixed(3).replace(/0$/, "");
+      const shown = theta.toFixed(2);
       find(".explorer-value").textContent = shown;
       slider.setAttribute("aria-valuetext", shown);
       const share = value => Math.min(Math.max((value - low) / (high - low), 0), 1);

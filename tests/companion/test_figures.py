@@ -190,7 +190,7 @@ def test_palette_is_told_apart_without_colour():
 def test_large_numbers_in_tables_are_written_out(folder):
     data = pd.DataFrame({"rows": [5944.2, 50000.0, 1.06e-13, 0.1239]})
     text = repr(figures.table(data, "tab-sizes", caption="Sizes, large and small."))
-    assert text.split() == ["rows", "5,944", "50,000", "1.06e-13", "0.124"]
+    assert text.split() == ["rows", "5,944", "50,000", "1.06·10⁻¹³", "0.124"]
 
 
 def test_thousands_are_set_apart_for_readers_only(folder):
@@ -205,7 +205,7 @@ def test_thousands_are_set_apart_for_readers_only(folder):
         }
     )
     text = repr(figures.table(data, "tab-sizes", caption="Counts and times.", digits=4))
-    assert text.split()[6:] == ["2022", "-1,234,567", "1,234", "999", "True", "–"]
+    assert text.split()[6:] == ["2022", "−1,234,567", "1,234", "999", "True", "–"]
     assert (folder / "tab-sizes.csv").read_text().splitlines()[1] == "2022,-1234567,1234.5,999,True,"
 
 

@@ -169,10 +169,10 @@ def test_with_many_features_in_error_cells_shrink_enough_and_vanish_in_the_end()
 def test_tight_constraints_are_named():
     option = RelativeSimilarity(PrototypeModel([[0.0], [2.0]], ["a", "b"]))
     assert option.cells(0.6).active(0, np.array([2 / 3])) == [
-        "nearer to prototype 0 (a) than to prototype 1 (b) by enough"
+        "nearer to prototype 1 (a) than to prototype 2 (b) by enough"
     ]
     assert option.cells(0.0).active(0, np.array([1.0])) == [
-        "nearer to prototype 0 (a) than to prototype 1 (b)"
+        "nearer to prototype 1 (a) than to prototype 2 (b)"
     ]
     assert option.cells(0.6).active(0, np.array([0.1])) == []
     assert option.cells(0.6).narrowed([Ball([0], 0.5)]).active(0, np.array([0.5])) == ["near an added centre"]

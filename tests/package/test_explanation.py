@@ -91,10 +91,10 @@ def test_tables(batch):
 def test_what_holds_a_counterfactual_is_told():
     option = RelativeSimilarity(MODEL)
     assert explain(option, 0.6, [0.9, 0.0]).active == (
-        "nearer to prototype 0 (a) than to prototype 1 (b) by enough",
+        "nearer to prototype 1 (a) than to prototype 2 (b) by enough",
     )
     held = explain(option, 0.6, [0.9, 0.0], constraints=([[0, 1], [1, 0]], [1.0, 0.4]))
-    assert held.active == ("linear constraint 1",)
+    assert held.active == ("linear constraint 2",)
     outside = explain(option, 0.6, [0.0, 5.0], bounds={"bmi": (-1, 0.5), "age": (0.1, 0.2)})
     assert set(outside.active) >= {"age at its lower bound", "bmi at its upper bound"}
     assert explain(option, 0.6, [0.0, 0.0]).active == ()

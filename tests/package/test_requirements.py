@@ -70,7 +70,7 @@ def test_what_can_be_dropped():
 
 def test_constraints_that_hold_a_point_are_told():
     asked = required(constraints=([[0, 1], [1, 0]], [1.0, 0.4]))
-    assert asked.tight(np.array([0.4, 0.2])) == ["linear constraint 1"]
+    assert asked.tight(np.array([0.4, 0.2])) == ["linear constraint 2"]
 
 
 def test_weights_are_not_shared_and_mad_weights_measure_typical_deviations():
