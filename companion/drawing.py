@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import ArrayLike, NDArray
 
 from companion.figures import MARKERS, PALETTE
@@ -76,14 +78,51 @@ def prototypes(ax: Axes, model: PrototypeModel) -> None:
         ax.scatter(chosen[:, 0], chosen[:, 1], s=220, edgecolors="black", linewidths=2, zorder=4, **look)
 
 
+def numbered(
+    ax: Axes, model: PrototypeModel, numbers: Sequence[int] | None = None, classes: ArrayLike | None = None
+) -> None:
+    """Draw the prototypes that lie in the picture, each with its number (from 1) in it.
+
+    A model that is part of another one may give the numbers and class indices of the other one.
+    """
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    rim = [Stroke(linewidth=1.8, foreground="black"), Normal()]
+    named = zip(
+        model.prototypes,
+        model.class_index if classes is None else np.asarray(classes),
+        numbers or range(1, len(model.labels) + 1),
+        strict=True,
+    )
+    for p, index, number in named:
+        if left < p[0] < right and low < p[1] < high:
+            ax.scatter(p[0], p[1], s=220, edgecolors="black", linewidths=2, zorder=4, **class_look(int(index)))
+            ax.annotate(
+                str(number),
+                p,
+                ha="center",
+                va="center",
+                color="white",
+                fontsize=13,
+                fontweight="bold",
+                path_effects=rim,
+                zorder=5,
+            )
+
+
+def cross(ax: Axes, x: ArrayLike) -> None:
+    """Draw a rejected sample: a white cross."""
+    point = np.asarray(x, dtype=float)
+    ax.scatter(
+        point[0], point[1], s=190, marker="X", color="white", edgecolors="black", linewidths=1.8, zorder=6
+    )
+
+
 def change(ax: Axes, x: ArrayLike, counterfactual: ArrayLike, label: str | None = None) -> None:
     """Draw the way from `x` to its counterfactual, one feature after the other, as the l1-norm counts it."""
     start, end = np.asarray(x, dtype=float), np.asarray(counterfactual, dtype=float)
     corner = np.array([end[0], start[1]])
     ax.plot(*np.array([start, corner, end]).T, color="black", linewidth=3, zorder=5, label=label)
-    ax.scatter(
-        start[0], start[1], s=160, marker="X", color="white", edgecolors="black", linewidths=1.8, zorder=6
-    )
+    cross(ax, start)
     ax.scatter(end[0], end[1], s=280, marker="*", color="gold", edgecolors="black", linewidths=1.5, zorder=6)
 
 

@@ -48,6 +48,15 @@ def test_prototypes_are_drawn_where_they_are(ax):
     np.testing.assert_array_equal(drawn, MODEL.prototypes)
 
 
+def test_prototypes_in_the_picture_have_their_numbers(ax):
+    ax.set(xlim=(1, 3), ylim=(-1, 1))
+    drawing.numbered(ax, MODEL)
+    assert [text.get_text() for text in ax.texts] == ["2"]
+    ax.set(xlim=(-1, 3))
+    drawing.numbered(ax, MODEL, numbers=[5, 6], classes=[1, 0])
+    assert [text.get_text() for text in ax.texts] == ["2", "5", "6"]
+
+
 def test_a_change_is_as_long_as_its_l1_norm(ax):
     drawing.change(ax, [0, 0], [3, -4])
     (line,) = ax.lines
