@@ -126,8 +126,10 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
     rows = sorted({*reason.indices, *changed}, key=lambda k: (k not in changed, near[k], k))
     left_out, rows = len(rows[most:]), rows[:most]
     costs = why.costs * np.where(numbers, np.sign(why.counterfactual[at] - x), 1.0)
-    ends = [abs(costs[k]) for k in rows] + [near[k] for k in rows if np.isfinite(near[k])]
-    width = 1.25 * max(ends, default=1.0)
+    # A range may go on for ever, or nearly so: what costs many times the answer is out of the picture.
+    width = 1.25 * max([min(near[k], 3 * why.distance) for k in rows] + [abs(costs[k]) for k in rows])
+    table["low"] = np.where((low < -1000 * width) & ~table["low_open"], -np.inf, table["low"])
+    table["high"] = np.where((high > 1000 * width) & ~table["high_open"], np.inf, table["high"])
     height = max(len(rows), 1.6)
     size = (9, 2.8 + 0.5 * height)
     with _drawn(2, 1, figsize=size, height_ratios=[1, 0.7 * height]) as (figure, (gauge, ax)):
@@ -149,9 +151,9 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
         _name_rows(ax, [why.feature_names[k] for k in rows])
         more = f" ({left_out} more features not drawn)" if left_out else ""
         ax.set(xlim=(-width, width), xlabel=f"decrease ←  cost of the change  → increase{more}")
-        alone = "these values alone keep it rejected" if reason.proven else "not refuted as a reason"
+        alone = "these values\nalone keep it rejected" if reason.proven else "not refuted\nas a reason"
         ax.set_title(f"hatched: {alone}", loc="left", fontsize=13)
-        ax.text(1.02, 1.02, "each alone: rejected", transform=ax.transAxes, fontsize=13)
+        ax.text(1.02, 1.02, "rejected with\neach of these", transform=ax.transAxes, fontsize=13)
     return figure
 
 
@@ -279,7 +281,7 @@ def _alone(row: Any) -> str:
     levels = row.get("accepted_levels")
     if not isinstance(levels, dict):
         return range_text(*row[["low", "high", "low_open", "high_open"]])
-    return f"but {' or '.join(map(str, levels))}" if levels else "every level"
+    return f"all but {' and '.join(map(str, levels))}" if levels else "every level"
 
 
 def _check_units(units: Any, names: list[str]) -> dict[int, str]:
@@ -356,9 +358,10 @@ def _draw_counts(ax: Any, names: Sequence[Any], up: Any, down: Any, changed: Any
         ax.barh(place, other, height=0.6, color=_GREEN, hatch="xx")
     ax.axvline(0, color="black", linewidth=1)
     _name_rows(ax, names)
-    width = 1.05 * max(1, up.max(initial=0), down.max(initial=0), other.max(initial=0))
+    left, right = down.max(initial=0), max(up.max(initial=0), other.max(initial=0))
+    least = 0.15 * max(left, right, 1)
     crossed = "\n(crossed: another level)" if other.any() else ""
-    ax.set(xlim=(-width, width), xlabel=f"{of} in which it goes down ← → up{crossed}")
+    ax.set(xlim=(-1.05 * max(left, least), 1.05 * max(right, least)), xlabel=f"{of}, down ← → up{crossed}")
 
 
 def _draw_intervals(ax: Any, names: Sequence[Any], table: Any) -> None:

@@ -134,11 +134,11 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
 
 
 def percent_up(share: float) -> str:
-    """Return a share as per cent with two digits, rounded up."""
+    """Return a share as per cent with two digits, rounded up, and to a hundredth of a per cent at least."""
     value = 100 * share
     if value <= 0:
         return "0 %"
-    unit = 10.0 ** (floor(log10(value)) - 1)
+    unit = max(10.0 ** (floor(log10(value)) - 1), 0.01)
     return f"{short(min(ceil(value / unit - 1e-9) * unit, 100.0), 12)} %"
 
 
@@ -179,7 +179,8 @@ def _taken(why: Any) -> str:
     """Say what missing values are taken as."""
     gaps = [k for k in why.batch.missing(why.row) if why.before[k] is not None]
     names = listed([why.feature_names[k] for k in gaps])
-    values = listed([_before(why.before[k], why.before[k]) for k in gaps])
+    taken = (why.before[k] for k in gaps)
+    values = listed([level_text(v) if isinstance(v, (str, bool)) else short(v, 4) for v in taken])
     return f"{names} {'were' if len(gaps) > 1 else 'was'} missing, taken as {values}; " if gaps else ""
 
 
@@ -247,6 +248,8 @@ def both_halves(reason: Any) -> str:
 def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
     """Return a range in which a sample stays rejected, rounded inwards; ends where nothing is in brackets.
 
+    An end of which no more is known than that it is far away is "…".
+
     >>> range_text(0.7666666, 12.0, False, True), range_text(-np.inf, 1.23456789, True, False)
     ('0.77 to [12]', '[−∞] to 1.234')
     """
@@ -255,6 +258,7 @@ def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
     texts = []
     for value, is_open, how in ((low, low_open, ROUND_CEILING), (high, high_open, ROUND_FLOOR)):
         text = number(rounded(value, decimals, how)) if isfinite(value) else "−∞" if value < 0 else "∞"
+        text = text if isfinite(value) or is_open else "…"
         texts.append(f"[{text}]" if is_open else text)
     return " to ".join(texts)
 
