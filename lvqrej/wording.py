@@ -382,8 +382,8 @@ def _page_of_one(why: Any) -> str:
     said = escape(_sentence(why, shown))
     page = f"<p>{said[0].upper()}{said[1:]}.</p>"
     if why.path != "accepted":
-        shares = why.costs / why.distance
-        rows = [[why.feature_names[k], before, after, f"{100 * shares[k]:.0f} %"] for k, before, after in shown]
+        shares = [f"{100 * cost / why.distance:.0f} %" for cost in why.costs]
+        rows = [[why.feature_names[k], before, after, shares[k]] for k, before, after in shown]
         page += _table(("feature", "before", "after", "share of the change"), rows, "lrrr")
     return page + ("" if why.cause is None else f"<p>{escape(str(why.cause))}</p>")
 
