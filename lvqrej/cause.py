@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lvqrej.certainty import Certainty, Verdicts
 from lvqrej.validation import Floats, check_number
+from lvqrej.wording import short
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ class Cause:
         nearest = min(self.distance, self.rival_distance)
         share = np.floor(self.farther_than * 1000) / 10  # never more than is true
         far = (
-            f"at {nearest:.3g} it is farther from every prototype than {share:g} % of the training samples "
-            f"({100 * self.level:g} % are within {self.usual_distance:.3g})"
+            f"at {short(nearest)} it is farther from every prototype than {share:g} % of the training "
+            f"samples ({100 * self.level:g} % are within {short(self.usual_distance)})"
         )
-        two = f"{self.label} at distance {self.distance:.3g}, {self.rival} at {self.rival_distance:.3g}"
+        two = f"{self.label} at distance {short(self.distance)}, {self.rival} at {short(self.rival_distance)}"
         text = f"{self.kind}: " + (far if self.kind == "unfamiliar" else two)
         if self.kind == "ambiguous":
             text = f"ambiguous between {self.label} and {self.rival}: {two}"

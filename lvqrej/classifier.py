@@ -76,8 +76,9 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     ----------
     estimator : estimator, optional
         An LVQ estimator or a pipeline of affine steps that ends in one (`lvqrej.folding`); any other step is
-        an error. If None, a StandardScaler and a GMLVQ, and for a data frame with categories or gaps a
-        ColumnTransformer before it that fills in medians and has an indicator for each level.
+        an error. If None, a StandardScaler and a GMLVQ. For a data frame with categories or gaps, None and an
+        LVQ estimator by itself get a ColumnTransformer that standardizes numbers, fills in medians and has an
+        indicator for each level; ``estimator_`` shows it.
     option : {"relative-similarity", "decision-distance", "probabilistic"} or object
         The certainty by name, or what makes one of a PrototypeModel (a class, or
         ``partial(DecisionDistance, norm="euclidean")``), or a `ProbabilisticCertainty` to be fitted. A

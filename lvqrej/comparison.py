@@ -40,6 +40,9 @@ class Comparison:
         """Return a matplotlib figure of the table."""
         return comparison_chart(self.table)
 
+    def __str__(self) -> str:
+        return str(self.table.round(3).to_string())
+
     def _repr_html_(self) -> Any:
         return self.table._repr_html_()
 

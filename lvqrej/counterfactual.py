@@ -97,8 +97,10 @@ def explain(
         sample outside is moved inside, at its cost; ranges that were `Observed` are widened to it. A data
         frame has the rows low and high.
     constraints : (A, b), optional
-        Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,). An equality is a row
-        together with its negative; it holds to 1e-9 of the size of its terms.
+        Linear constraints A x <= b of the counterfactual, with shapes (c, d) and (c,). One constraint is also
+        ``({"rent": 1, "debt": 1}, 900)``, and a data frame A is taken by the names of its columns; features
+        that are not named do not count. An equality is a row together with its negative; it holds to 1e-9 of
+        the size of its terms.
     target : label, optional
         The class to be accepted as; any if None.
     integers : list of features

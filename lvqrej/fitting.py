@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
@@ -303,7 +303,8 @@ def _check_estimator(estimator: Any, seed: int, X: Any) -> Any:
             check_affine(name, step)
         except ValueError as error:
             raise ValueError(f"estimator must be what can be folded into its model: {error}") from error
-    return estimator
+    alone = not isinstance(estimator, Pipeline) and hasattr(X, "columns") and is_table(X)
+    return make_pipeline(default_steps(X), estimator) if alone else estimator
 
 
 def default_steps(X: Any) -> Any:

@@ -351,8 +351,11 @@ def amounts(value: Any, name: str, names: list[str], otherwise: Any = 0.0) -> Fl
         given[:] = check_number(value, name, low=0)
     elif value is not None:
         given = check_vector(value, len(names), name)
-    if not np.isfinite(given).all() or (given < 0).any():
-        raise ValueError(f"{name} must be finite and at least 0; found {given.tolist()}")
+    wrong = np.flatnonzero(~np.isfinite(given) | (given < 0))
+    if len(wrong):
+        advice = " (to fix a feature, use fixed)" if name == "weights" else ""
+        found = f"{given[wrong[0]]:g} for {names[wrong[0]]!r}{advice}"
+        raise ValueError(f"{name} must be finite and at least 0; found {found}")
     return given
 
 
@@ -442,7 +445,16 @@ def _linear(constraints: Any, columns: Columns) -> tuple[Floats, Floats]:
         raise ValueError(
             f"constraints must be a pair (A, b), meaning A x <= b; found {describe(constraints)}"
         )
-    A = check_samples(constraints[0], d, name="constraints' A")
+    A, b = constraints
+    if hasattr(A, "columns") or isinstance(A, Mapping):  # by name, whatever the order
+        given = A.to_dict("records") if hasattr(A, "columns") else [A]
+        A = np.zeros((len(given), d))
+        for row, terms in zip(A, given, strict=True):
+            for feature, factor in terms.items():
+                k = feature_index(feature, "constraints' A", columns.names)
+                row[k] = check_number(factor, f"constraints' A[{feature!r}]")
+        b = [b] if dimensions(b) == 0 else b
+    A = check_samples(A, d, name="constraints' A")
     if not A.any(axis=1).all():
         raise ValueError("constraints' A must not have rows of zeros only")
     text = [
@@ -451,7 +463,7 @@ def _linear(constraints: Any, columns: Columns) -> tuple[Floats, Floats]:
     if text:
         raise ValueError(f"constraints' A must be 0 in columns that are no numbers; found others in {text}")
     lifted = np.where(columns.numbers, columns.spread(A, 0.0), 0.0)
-    return lifted, check_vector(constraints[1], len(A), "constraints' b")
+    return lifted, check_vector(b, len(A), "constraints' b")
 
 
 def _target(target: Any, classes: NDArray[Any]) -> int | None:

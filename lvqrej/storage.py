@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.compose import make_column_selector
 from sklearn_lvq import GlvqModel, GmlvqModel
 
 from lvqrej.cause import Familiarity
@@ -37,7 +39,7 @@ _CLASSES: dict[str, Any] = {
     for kind in (
         RelativeSimilarity, DecisionDistance, LocalThresholds, ProbabilisticCertainty, PrototypeModel,
         Familiarity, AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel,
-        Column, Columns, *affine_steps(),
+        Column, Columns, *affine_steps(), make_column_selector, object, np.number, np.float64, np.float32,
     )
 } | {"from_pairs": ProbabilisticCertainty.from_pairs}  # fmt: skip
 
@@ -112,6 +114,8 @@ def _encoded(value: Any, name: str) -> Any:
     if type(value) in (list, tuple):
         items = [_encoded(item, name) for item in value]
         return items if type(value) is list else {"tuple": items}
+    if isinstance(value, pd.Index):
+        return _encoded(value.tolist(), name)
     if type(value) is dict:
         return {"dict": [_encoded([key, item], name) for key, item in value.items()]}
     if isinstance(value, (np.ndarray, np.generic)) and (
@@ -123,7 +127,11 @@ def _encoded(value: Any, name: str) -> Any:
     if isinstance(value, partial) and value.func in known and not value.args:
         return {"partial": value.func.__name__, "with": _items(value.keywords, name)}
     if type(value) not in known:
-        raise StorageError(f"{name} cannot be stored without pickle; found {describe(value)}")
+        advice = "; set_params(estimator=None) stores all but what would train it again"
+        raise StorageError(
+            f"{name} cannot be stored without pickle; found {describe(value)}"
+            f"{advice if name.startswith('estimator') else ''}"
+        )
     if hasattr(value, "models_"):
         parts = {"models": value.models_, "alpha": value.alpha_, "beta": value.beta_}
         parts |= {"classes": value.classes, "normalize": value.normalize}

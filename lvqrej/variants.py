@@ -106,7 +106,7 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
 def _counted(query: Query, answers: Answers) -> list[str]:
     """Say of how many features each answer is."""
     numbers = query.required.columns.gathered(answers.counterfactuals != query.samples).sum(axis=1)
-    return [f" of {n} feature{'s' if n > 1 else ''}" for n in numbers]
+    return [f" of {n} features" if n > 1 else " of one feature" for n in numbers]
 
 
 def several(

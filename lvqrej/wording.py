@@ -34,8 +34,6 @@ ALL = 17
 NAMED = 3
 #: As many explanations a summary or a page lists.
 LISTED = 20
-#: A gauge shows a part of the scale if all certainties are within such a share of it.
-CLOSE = 0.05
 #: The version of the JSON record.
 FORMAT = 1
 
@@ -68,8 +66,26 @@ def rounded(value: float, decimals: int, how: str = ROUND_HALF_EVEN) -> float:
 
 
 def number(value: float) -> str:
-    """Return the shortest text that stands for this number and no other."""
-    return repr(float(value)).removesuffix(".0")
+    """Return the shortest text that stands for this number and no other, with a true minus sign.
+
+    Only what is very large or very small has an exponent.
+
+    >>> number(-0.5), number(120), number(2e-7), number(3e-12)
+    ('−0.5', '120', '0.0000002', '3e−12')
+    """
+    text = repr(float(value))
+    if "e" in text and 1e-9 <= abs(value) < 1e20:
+        text = f"{Decimal(text):f}"
+    return text.removesuffix(".0").replace("-", "−")
+
+
+def short(value: float, digits: int = 3) -> str:
+    """Return a number with at most so many significant digits.
+
+    >>> short(123.456, 2), short(0.98765)
+    ('120', '0.988')
+    """
+    return number(float(f"{value:.{digits}g}"))
 
 
 def before_and_after(why: Any) -> list[Shown]:
@@ -110,22 +126,20 @@ def shown_certainties(before: float, after: float, theta: float) -> tuple[str, s
     (('0.12', '0.35', '0.35'), ('0.349', '0.35', '0.35'))
     """
     for digits in range(2, ALL + 1):
-        texts = f"{before:.{digits}g}", f"{after:.{digits}g}", f"{theta:.{digits}g}"
-        shown = float(texts[2])
-        told = all(r >= theta or float(text) < shown for r, text in zip((before, after), texts, strict=False))
-        if told and not theta < 1 <= shown:
+        values = [float(f"{value:.{digits}g}") for value in (before, after, theta)]
+        told = all(r >= theta or value < values[2] for r, value in zip((before, after), values, strict=False))
+        if told and not theta < 1 <= values[2]:
             break
-    return texts
+    return number(values[0]), number(values[1]), number(values[2])
 
 
 def percent_up(share: float) -> str:
-    """Return a share as per cent with two digits, rounded up."""
+    """Return a share as per cent with two digits, rounded up, and to a hundredth of a per cent at least."""
     value = 100 * share
     if value <= 0:
         return "0 %"
-    unit = 10.0 ** (floor(log10(value)) - 1)
-    text = f"{ceil(value / unit - 1e-9) * unit:.12g}"
-    return f"{text if float(text) <= 100 else '100'} %"
+    unit = max(10.0 ** (floor(log10(value)) - 1), 0.01)
+    return f"{short(min(ceil(value / unit - 1e-9) * unit, 100.0), 12)} %"
 
 
 # The sentence
@@ -165,7 +179,8 @@ def _taken(why: Any) -> str:
     """Say what missing values are taken as."""
     gaps = [k for k in why.batch.missing(why.row) if why.before[k] is not None]
     names = listed([why.feature_names[k] for k in gaps])
-    values = listed([_before(why.before[k], why.before[k]) for k in gaps])
+    taken = (why.before[k] for k in gaps)
+    values = listed([level_text(v) if isinstance(v, (str, bool)) else short(v, 4) for v in taken])
     return f"{names} {'were' if len(gaps) > 1 else 'was'} missing, taken as {values}; " if gaps else ""
 
 
@@ -233,6 +248,8 @@ def both_halves(reason: Any) -> str:
 def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
     """Return a range in which a sample stays rejected, rounded inwards; ends where nothing is in brackets.
 
+    An end of which no more is known than that it is far away is "…".
+
     >>> range_text(0.7666666, 12.0, False, True), range_text(-np.inf, 1.23456789, True, False)
     ('0.77 to [12]', '[−∞] to 1.234')
     """
@@ -241,6 +258,7 @@ def range_text(low: float, high: float, low_open: bool, high_open: bool) -> str:
     texts = []
     for value, is_open, how in ((low, low_open, ROUND_CEILING), (high, high_open, ROUND_FLOOR)):
         text = number(rounded(value, decimals, how)) if isfinite(value) else "−∞" if value < 0 else "∞"
+        text = text if isfinite(value) or is_open else "…"
         texts.append(f"[{text}]" if is_open else text)
     return " to ".join(texts)
 
@@ -362,10 +380,10 @@ def to_html(why: Any) -> str:
 def _page_of_one(why: Any) -> str:
     shown = before_and_after(why)
     said = escape(_sentence(why, shown))
-    page = f"<p>{said[0].upper()}{said[1:]}.</p>{_gauge(why)}"
+    page = f"<p>{said[0].upper()}{said[1:]}.</p>"
     if why.path != "accepted":
-        shares = why.costs / why.distance
-        rows = [[why.feature_names[k], before, after, f"{shares[k]:.0%}"] for k, before, after in shown]
+        shares = [f"{100 * cost / why.distance:.0f} %" for cost in why.costs]
+        rows = [[why.feature_names[k], before, after, shares[k]] for k, before, after in shown]
         page += _table(("feature", "before", "after", "share of the change"), rows, "lrrr")
     return page + ("" if why.cause is None else f"<p>{escape(str(why.cause))}</p>")
 
@@ -377,7 +395,7 @@ def _page_of_several(result: Any) -> str:
     for i in range(min(n, LISTED)):
         row = class_row(result, i)
         label = str(result.labels[i]) if result.found[i] else "none"
-        rows.append([str(_who(result, i)), label, row["changes"], f"{row['distance']:.3g}"])
+        rows.append([str(_who(result, i)), label, row["changes"], short(row["distance"])])
     more = f", the first {LISTED} of them" if n > LISTED else ""
     head = ("sample", "accepted as", "if changed so, or why not", "distance")
     return f"<p>{n} samples, {found} explained{more}</p>" + _table(head, rows, "lllr")
@@ -393,43 +411,3 @@ def _table(head: tuple[str, ...], rows: list[list[str]], sides: str) -> str:
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     style = 'style="border-collapse:collapse;color:#1a1a1a"'
     return f"<table {style}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _gauge(why: Any) -> str:
-    """Draw the certainty before (cross) and after (disc) and the threshold (line), so that it prints."""
-    start, end = gauge_ends(why)
-    before, after, theta = shown_certainties(why.certainty_before, why.certainty, why.theta)
-    values = why.certainty_before, why.certainty, why.theta
-    x0, x1, xt = (20 + 360 * (value - start) / (end - start) for value in values)
-    words = f"{why.certainty_name} {before} before, threshold {theta}"
-    marks = (
-        f'<path d="M{x0 - 6:.1f} 12l12 12m0 -12l-12 12" stroke="#D55E00" stroke-width="3"/>'
-        f'<path d="M{xt:.1f} 4v28" stroke="#000000" stroke-width="2"/>'
-    )
-    if why.path != "accepted":
-        words += f", {after} after"
-        marks += f'<circle cx="{x1:.1f}" cy="18" r="6" fill="#0072B2"/>'
-    size = 'viewBox="0 0 400 56" style="width:400px;max-width:100%"'
-    return (
-        f'<svg role="img" aria-label="{escape(words)}" {size}>'
-        '<rect width="400" height="56" fill="#ffffff"/>'
-        '<rect x="20" y="14" width="360" height="8" fill="#e6e6e6" stroke="#767676"/>'
-        f'{marks}<text x="20" y="50" font-size="13" fill="#1a1a1a">{escape(words)}</text></svg>'
-    )
-
-
-def gauge_ends(why: Any) -> tuple[float, float]:
-    """Return where the scale of the certainty starts and ends.
-
-    It is all there is, or reaches beyond what is shown; where that is too close together to be told apart,
-    it is what lies around.
-    """
-    shown = why.certainty_before, why.certainty, why.theta
-    lowest, highest = min(shown), max(shown)
-    start, end = min(0.0, lowest), 1.1 * highest if highest > 0 else 1.0
-    if isfinite(why.largest) and highest <= why.largest:
-        end = float(why.largest)
-    spread = highest - lowest
-    if spread < CLOSE * (end - start) and spread > 0:
-        return max(start, lowest - spread), min(end, highest + spread)
-    return start, end

@@ -391,7 +391,7 @@ MUTANTS = [
     Mutant("sentences", "the fewest are told without proof", "lvqrej/wording.py",
            "1 < why.fewest == len(why.changed)", "1 < len(why.changed)"),
     Mutant("sentences", "a threshold is shown as what is below it", "lvqrej/wording.py",
-           "if told and not theta < 1 <= shown:", "if True:"),
+           "if told and not theta < 1 <= values[2]:", "if True:"),
     Mutant("sentences", "a share of all training samples is rounded up", "lvqrej/cause.py",
            "np.floor(self.farther_than * 1000) / 10", "np.ceil(self.farther_than * 1000) / 10"),
     Mutant("sentences", "far is what the average is", "lvqrej/cause.py",

@@ -28,18 +28,17 @@
     return Number(`${floor + (up ? 1n : 0n)}e${-kept}`);
   }
 
-  /* The shortest text that stands for this number and no other. */
+  /* The shortest text that stands for this number and no other; only what is very small has an exponent. */
   function number(value) {
-    return Math.abs(value) < 1e-4 && value !== 0 ? exponent(value.toExponential()) : value.toString();
+    if (value !== 0 && Math.abs(value) < 1e-9) return exponent(value.toExponential());
+    const text = value.toString();
+    if (!text.includes("e-")) return text;
+    const {digits, decimals} = decimal(Math.abs(value));
+    return `${value < 0 ? "-" : ""}0.${digits.toString().padStart(decimals, "0")}`;
   }
 
   /* So many significant digits, without zeros at the end. */
-  function significant(value, digits) {
-    const text = value.toPrecision(digits);
-    const [mantissa, power] = (Math.abs(value) < 1e-4 && value !== 0 ? value.toExponential(digits - 1) : text).split("e");
-    const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
-    return power === undefined ? short : exponent(`${short}e${power}`);
-  }
+  const significant = (value, digits) => number(Number(value.toPrecision(digits)));
 
   function away(start, end, digits) {
     const change = end - start;

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from lvqrej import RejectOptionClassifier
+from lvqrej.stream import explain_stream
 
 SHEET = (Path(__file__).parents[2] / "book/cheat-sheet.md").read_text(encoding="utf-8")
 TABLES = dict(re.findall(r"^## (.+)\n\n((?:\|.*\n)+)", SHEET, re.MULTILINE))
@@ -70,3 +71,10 @@ def test_each_answer_is_given(call, names):
     assert found is not None
     if "plot" in call:
         assert isinstance(found, matplotlib.figure.Figure)
+
+
+def test_each_file_is_written(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in single("What to keep, what to hand on?"):
+        eval(call, names | {"explain_stream": explain_stream})
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "report.html", "folder"}

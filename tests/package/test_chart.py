@@ -1,6 +1,7 @@
 """The change chart: values, shares and directions, on an opaque ground, without a mark in pyplot."""
 
 from io import BytesIO
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from lvqrej import DecisionDistance, PrototypeModel, RelativeSimilarity, explain
+from lvqrej.chart import gauge_ends
 from lvqrej.wording import before_and_after
 
 NAMES = ["worst area", "width & height", "age"]
@@ -122,3 +124,42 @@ def test_chart_of_what_is_accepted():
 def test_chart_checks_its_arguments(why, arguments, words):
     with pytest.raises(ValueError, match=words):
         why.plot(**arguments)
+
+
+@pytest.mark.parametrize("bounds", [None, {1: (3.9, 4.3)}])
+def test_cross_and_star_are_those_of_the_book(bounds):
+    """A white cross with a dark edge is the rejected sample, a golden star its counterfactual."""
+    answer = explain(OPTION, 0.35, [720.25, 4.1, 45], bounds=bounds)
+    for figure in (answer.plot(), answer.plot(kind="both")):
+        for ax in figure.axes:
+            marks = {(m.get_marker(), m.get_markerfacecolor(), m.get_markeredgecolor()) for m in ax.lines}
+            marks = {mark for mark in marks if mark[0] not in ("None", "<", ">", "")}
+            assert marks <= {("X", "white", "black"), ("*", "gold", "black")}
+        assert {m.get_marker() for m in figure.axes[0].lines} >= {"X", "*"}
+
+
+def test_a_range_that_goes_on_for_ever_leaves_the_others_visible():
+    """Without bounds a feature may move very far with nothing gained; the change is what is looked at."""
+    answer = explain(OPTION, 0.35, [720.25, 4.1, 45], bounds={1: (3.9, 4.3)})
+    table = answer.ranges()
+    assert table["high"].max() > 1e9
+    ax = answer.plot(kind="both").axes[1]
+    assert ax.get_xlim()[1] < 10 * answer.distance
+    assert not any(len(text.get_text()) > 30 for text in ax.texts)
+    assert any("…" in text.get_text() for text in ax.texts)
+
+
+def test_gauge_ends_at_the_largest_certainty_or_beyond_what_is_shown():
+    on_the_boundary = explain(DecisionDistance(PrototypeModel([[0], [2]], ["a", "b"])), -1.0, [1.0])
+    assert (on_the_boundary.certainty, gauge_ends(on_the_boundary)) == (0, (-1, 1))
+    case = {"certainty_before": 0.1, "certainty": 0.5, "theta": 0.5, "largest": 1.0}
+    for change, end in (
+        ({}, 1), ({"largest": np.inf}, 0.55), ({"largest": 4.0}, 4), ({"theta": 2.0}, 2.2),
+        ({"largest": np.inf, "theta": 3.0}, 3.3),
+    ):  # fmt: skip
+        assert gauge_ends(SimpleNamespace(**case | change)) == pytest.approx((0, end))
+
+
+def test_gauge_shows_what_lies_around_certainties_that_are_close():
+    case = SimpleNamespace(certainty_before=0.97, certainty=0.99, theta=0.98, largest=1.0)
+    assert gauge_ends(case) == pytest.approx((0.95, 1.0))

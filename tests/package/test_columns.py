@@ -640,3 +640,25 @@ def test_lifted_and_back():
     back = columns.frame(lifted, lifted, X)
     assert back["c"].tolist()[:2] == ["b", "z"]
     assert back.isna().to_numpy().nonzero()[0].tolist() == [0, 2]
+
+
+def test_an_estimator_by_itself_gets_the_steps_that_a_table_needs():
+    """So that a parameter of the model can be set without writing the steps."""
+    X, y = table()
+    alone = RejectOptionClassifier(GMLVQ(class_weight="balanced", random_state=0), threshold=0.2).fit(X, y)
+    steps = make_pipeline(default_steps(X), GMLVQ(class_weight="balanced", random_state=0))
+    np.testing.assert_array_equal(
+        alone.certainty(X), RejectOptionClassifier(steps, threshold=0.2).fit(X, y).certainty(X)
+    )
+    numbers = X[["mass"]]
+    raw = RejectOptionClassifier(GLVQ(), threshold=0.2).fit(numbers, y)
+    assert isinstance(raw.estimator_, GLVQ)  # numbers alone are taken as they are
+
+
+def test_a_missing_value_is_told_with_as_many_digits_as_are_meant():
+    X, y = table()
+    classifier = RejectOptionClassifier(threshold=0.99).fit(X, y)
+    row = X.iloc[[0]].assign(mass=np.nan)
+    taken = X["mass"].median()
+    assert len(str(taken)) > 8
+    assert f"mass was missing, taken as {taken:.4g};" in str(classifier.explain(row, on_infeasible="skip")[0])

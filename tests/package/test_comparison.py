@@ -60,3 +60,10 @@ def test_what_no_fold_reaches_is_counted(data):
         cv=2,
     )
     assert found.to_frame()["reached"].tolist() == [0]
+
+
+def test_a_comparison_is_read_as_a_table(found):
+    lines = str(found).splitlines()
+    assert len(lines) == 2 + len(found.to_frame())
+    assert "..." not in str(found)
+    assert "augrc_high" in lines[0]

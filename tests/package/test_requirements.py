@@ -1,6 +1,7 @@
 """Requirements: the boxes and half-spaces they become, which can be dropped, which are refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lvqrej import mad_weights
@@ -40,6 +41,18 @@ def test_linear_constraints_hold_without_tolerance_and_equalities_relative_to_th
     assert equal.linear(Z, X).tolist() == [True, True]
     assert equal.linear(Z + np.array([0, 3e-8]), X).tolist() == [False, True]  # the sample had larger terms
     assert equal.linear(np.zeros((2, 2)), X).all()
+
+
+def test_constraints_are_taken_by_name():
+    """In whatever order a frame has its columns; what is not named does not count."""
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    expected = required(constraints=([[3, 1]], [1])).linear(X, X)
+    assert 0 < expected.sum() < 50
+    frame = pd.DataFrame({"age": [1.0], "size": [3.0]})
+    for named in ((frame, [1]), ({"age": 1, "size": 3}, 1), ({"age": 1, "size": 3}, [1])):
+        np.testing.assert_array_equal(required(constraints=named).linear(X, X), expected)
+    alone = required(constraints=({"age": 2}, 1)).linear(X, X)
+    np.testing.assert_array_equal(alone, 2 * X[:, 1] <= 1)
 
 
 def test_half_spaces_are_the_constraints_and_equalities_are_a_little_open():
@@ -136,6 +149,9 @@ def test_weights_are_not_shared_and_mad_weights_measure_typical_deviations():
         ("constraints", ([[1, 2, 3]], [1]), "constraints' A must have 2 features; found 3"),
         ("constraints", ([1, 2], 1), r"constraints' A must have shape \(n, d\)"),
         ("constraints", ([[1, NAN]], [1]), "constraints' A must be finite; found NaN"),
+        ("constraints", ({"aeg": 1}, 1), "constraints' A must hold names of features .* found 'aeg'"),
+        ("constraints", ({"age": "1"}, 1), r"constraints' A\['age'\] must be a .*number"),
+        ("weights", {"age": INF}, r"at least 0; found inf for 'age' \(to fix a feature, use fixed"),
         ("constraints", ([[0, 0]], [1]), "constraints' A must not have rows of zeros only"),
         ("constraints", ([[1, 2]], [1, 2]), r"constraints' b must have shape \(1,\); found"),
         ("constraints", ([[1, 2]], "b"), r"constraints' b must have shape \(1,\); found 'b'"),

@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_wine, make_blobs
+from sklearn.feature_selection import SelectKBest, f_classif
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn_lvq import GlvqModel
 
 from lvqrej import (
@@ -254,6 +257,50 @@ def test_nobody_sees_a_draft(tmp_path):
     write_whole(path, write)
     assert seen == [(tmp_path, True, False)]
     assert [file.read_text() for file in tmp_path.iterdir()] == ["whole"]
+
+
+def table():
+    """Return numbers with a gap and a category, and their labels."""
+    frame = pd.DataFrame(X, columns=["age", "income"]).assign(city=np.where(X[:, 0] > 1, "Rome", "Oslo"))
+    frame.loc[3, "age"] = np.nan
+    return frame, Y
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        lambda frame: (["age", "income"], ["city"]),
+        lambda frame: (frame.columns[:2], frame.columns[2:]),
+        lambda frame: (
+            make_column_selector(dtype_include="number"),
+            make_column_selector(dtype_exclude=np.number),
+        ),
+    ],
+    ids=["lists", "index", "selectors"],
+)
+def test_a_pipeline_of_one_s_own_is_stored(columns, tmp_path):
+    """With the forms of columns that scikit-learn's own examples use, and its encoder's type of numbers."""
+    frame, labels = table()
+    numbers, categories = columns(frame)
+    steps = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), numbers),
+        (OneHotEncoder(sparse_output=False, handle_unknown="ignore"), categories),
+    )
+    fitted = RejectOptionClassifier(make_pipeline(steps, GLVQ()), threshold=0.3).fit(frame, labels)
+    fitted.save(tmp_path / "file")
+    again = load(tmp_path / "file")
+    np.testing.assert_array_equal(again.certainty(frame), fitted.certainty(frame))
+    assert str(again.explain(frame.iloc[0])) == str(fitted.explain(frame.iloc[0]))
+    np.testing.assert_array_equal(again.fit(frame, labels).certainty(frame), fitted.certainty(frame))
+
+
+def test_what_would_train_it_again_can_be_left_out(tmp_path):
+    estimator = make_pipeline(SelectKBest(f_classif, k=1), GLVQ())
+    fitted = RejectOptionClassifier(estimator, threshold=0.3).fit(X, Y)
+    with pytest.raises(StorageError, match=r"estimator's steps .* set_params\(estimator=None\) stores all"):
+        fitted.save(tmp_path / "file")
+    fitted.set_params(estimator=None).save(tmp_path / "file")
+    np.testing.assert_array_equal(load(tmp_path / "file").certainty(X), fitted.certainty(X))
 
 
 def test_what_cannot_be_stored_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """Explanations for people: numbers that stay true when rounded, a sentence, a page, a record."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,11 +20,11 @@ from lvqrej.columns import Columns
 from lvqrej.wording import (
     before_and_after,
     class_row,
-    gauge_ends,
     number,
     percent_up,
     proof,
     rounded,
+    short,
     shown_certainties,
     shown_counterfactual,
 )
@@ -51,6 +52,11 @@ def several():
 
 
 # --- rounding ---
+
+
+def plain(text):
+    """Return the number that a text stands for."""
+    return float(text.replace("−", "-"))
 
 
 def random_case(seed, digits):
@@ -86,7 +92,7 @@ def test_what_is_shown_is_accepted_as_said_and_within_all_bounds(seed, digits, k
     why = result[0]
     shown = shown_counterfactual(why)
     texts = before_and_after(why)
-    np.testing.assert_array_equal([float(after) for _, _, after in sorted(texts)], shown[why.changed])
+    np.testing.assert_array_equal([plain(after) for _, _, after in sorted(texts)], shown[why.changed])
     assert [why.costs[k] for k, _, _ in texts] == sorted(why.costs[why.changed], reverse=True)
     assert option.accepts([shown], theta)[0]
     assert option.predict([shown])[0] == why.label
@@ -98,8 +104,8 @@ def test_what_is_shown_is_accepted_as_said_and_within_all_bounds(seed, digits, k
         # Away from the sample, by less than 1 % of the change, and the two are told apart.
         assert abs(shown[k] - x[k]) >= abs(why.delta[k])
         assert abs(shown[k] - why.counterfactual[k]) <= 0.0101 * abs(why.delta[k])
-        assert (float(after) > float(before)) == (why.delta[k] > 0)
-        assert abs(float(before) - x[k]) <= 0.001 * abs(shown[k] - x[k])
+        assert (plain(after) > plain(before)) == (why.delta[k] > 0)
+        assert abs(plain(before) - x[k]) <= 0.001 * abs(shown[k] - x[k])
     unchanged = [k for k in range(4) if k not in why.changed]
     np.testing.assert_array_equal(shown[unchanged], x[unchanged])
 
@@ -145,23 +151,34 @@ def test_a_threshold_below_one_is_not_shown_as_one():
 def test_numbers():
     assert [number(v) for v in (880.0, -0.5, 1e20, 2**53 + 2.0)] == [
         "880",
-        "-0.5",
+        "−0.5",
         "1e+20",
         "9007199254740994",
     ]
     assert rounded(1.25, 1) == 1.2
     assert rounded(1234.5, -2) == 1234.0
     assert percent_up(0.0) == "0 %"
-    for share in (1e-9, 0.0199, 0.02, 0.031, 0.9951, 1.0):
+    for share in (0.0199, 0.02, 0.031, 0.9951, 1.0):
         assert share * 100 * (1 - 1e-9) <= float(percent_up(share).split()[0]) <= max(112 * share, 0)
+    assert [percent_up(share) for share in (1.2e-6, 1e-4, 1.01e-4)] == ["0.01 %", "0.01 %", "0.02 %"]
+    assert (short(123.4, 2), short(-0.04567), short(0)) == ("120", "−0.0457", "0")
+
+
+def test_a_sentence_has_true_minus_signs_and_no_exponents():
+    model = PrototypeModel([[-5e5, 0], [5e5, 0]], ["a", "b"], feature_names=["balance", "years"])
+    why = explain(DecisionDistance(model), 250000.0, [-2e5, 0])
+    assert "decision boundary 200,000".replace(",", "") in str(why)
+    assert "balance were −250000 instead of −200000" in str(why)
+    assert not re.search(r"\de[+-]?\d|(^|\s)-\d", str(why))
+    assert "[−250000]" not in str(why)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_shown_certainties_keep_their_order(before, after, theta):
     texts = shown_certainties(before, after, theta)
     for value, text in zip((before, after), texts[:2], strict=True):
-        assert (float(text) < float(texts[2])) == (value < theta) or value >= theta
-        assert not (value >= theta and float(text) < float(texts[2]))
+        assert (plain(text) < plain(texts[2])) == (value < theta) or value >= theta
+        assert not (value >= theta and plain(text) < plain(texts[2]))
 
 
 # --- the sentence ---
@@ -316,7 +333,7 @@ class Tags(HTMLParser):
         self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        assert tag in ("rect", "path", "circle")
+        raise AssertionError(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -338,7 +355,6 @@ def test_html_says_the_sentence_and_escapes_names(why):
     assert str(why)[1:] in text
     assert "<area>" not in page
     assert "width &amp; height" in page
-    assert 'aria-label="relative similarity 0.099 before, threshold 0.35, 0.35 after"' in page
 
 
 def test_html_of_accepted_several_and_with_a_cause(why, several):
@@ -367,7 +383,7 @@ def test_page_reads_in_dark_mode_and_on_paper(why, several):
     """Every text has dark ink on an opaque light ground, whatever page it stands in."""
     contrast = """() => [...document.querySelectorAll('div *')]
         .filter(e => e.textContent.trim() && e.children.length == 0)
-        .map(e => { const ink = e.closest('svg') ? getComputedStyle(e).fill : getComputedStyle(e).color;
+        .map(e => { const ink = getComputedStyle(e).color;
           let g = e; while (getComputedStyle(g).backgroundColor == 'rgba(0, 0, 0, 0)') g = g.parentElement;
           return [ink, getComputedStyle(g).backgroundColor] })"""
     with chromium() as browser:
@@ -383,20 +399,3 @@ def test_page_reads_in_dark_mode_and_on_paper(why, several):
             assert {tuple(pair) for pair in pairs} == {("rgb(26, 26, 26)", "rgb(255, 255, 255)")}
         page.set_viewport_size({"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_gauge_ends_at_the_largest_certainty_or_beyond_what_is_shown():
-    on_the_boundary = explain(DecisionDistance(PrototypeModel([[0], [2]], ["a", "b"])), -1.0, [1.0])
-    assert (on_the_boundary.certainty, gauge_ends(on_the_boundary)) == (0, (-1, 1))
-    assert "reaches -1" in parsed(on_the_boundary._repr_html_())
-    case = {"certainty_before": 0.1, "certainty": 0.5, "theta": 0.5, "largest": 1.0}
-    for change, end in (
-        ({}, 1), ({"largest": np.inf}, 0.55), ({"largest": 4.0}, 4), ({"theta": 2.0}, 2.2),
-        ({"largest": np.inf, "theta": 3.0}, 3.3),
-    ):  # fmt: skip
-        assert gauge_ends(SimpleNamespace(**case | change)) == pytest.approx((0, end))
-
-
-def test_gauge_shows_what_lies_around_certainties_that_are_close():
-    case = SimpleNamespace(certainty_before=0.97, certainty=0.99, theta=0.98, largest=1.0)
-    assert gauge_ends(case) == pytest.approx((0.95, 1.0))

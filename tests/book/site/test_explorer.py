@@ -131,7 +131,7 @@ def test_sentence_is_that_of_the_package(explorer, key, theta):
     option, points = option_of(key), points_of(key)[::3]
     shown = explorer.evaluate(READ, [key, float(theta), points.tolist()])
     for answer, why in zip(shown, explain(option, theta, points), strict=True):
-        text = str(why).removesuffix(BOUNDARY)
+        text = str(why).removesuffix(BOUNDARY).replace("−", "-")
         assert answer["said"].lower() == f"{answer['sentence']}.".lower()
         if "about" not in answer["sentence"]:
             assert answer["sentence"] == text
@@ -146,7 +146,7 @@ def test_sentence_is_that_of_the_package(explorer, key, theta):
 def test_probabilistic_sentence_claims_no_proof(explorer):
     option, theta = option_of("probability"), THRESHOLDS["probability"][1]
     (answer,) = explorer.evaluate(READ, ["probability", float(theta), [exported()["start"]]])
-    said = str(explain(option, theta, np.array(exported()["start"]))).removesuffix(BOUNDARY)
+    said = str(explain(option, theta, np.array(exported()["start"]))).removesuffix(BOUNDARY).replace("−", "-")
     expected = re.sub(r"; a change at most .* smaller might suffice$", "", said)
     assert answer["sentence"] == f"{expected}; no smaller change was found"
     (answer,) = explorer.evaluate(READ, ["probability", 0.97, [exported()["start"]]])
@@ -313,7 +313,7 @@ def test_without_scripts_the_answers_are_text(context, address):
     plain.close()
     for key in THRESHOLDS:
         assert option_of(key).name in words
-    assert "it would be accepted as B if colour intensity were -0.575 instead of -0.1116" in words
+    assert "it would be accepted as B if colour intensity were −0.575 instead of −0.1116" in words
 
 
 def test_its_files_are_on_pages_with_an_explorer_only():
