@@ -137,8 +137,33 @@ class RejectReport:
             said.append(f"groups {differ} in {question} ({text})")
         return said
 
+    def next_steps(self) -> list[str]:
+        """Return what to measure, to collect or to look at next, in sentences.
+
+        Ambiguous rejects ask for better measurements, unfamiliar ones for training samples of their kind.
+        """
+        rates, first, steps = self.rates, self.features.iloc[0], []
+        if first["changed"] and any(cause.startswith("ambiguous") for cause in self.causes.index):
+            often = f"{first['changed']:.0f} of {len(self.distances)} counterfactuals"
+            steps.append(f"check {first.name} again, or measure it more exactly: it changes in {often}")
+        for case in self.typical[self.typical["cause"] == "unfamiliar"].itertuples():
+            far = "it is" if case.rejects == 1 else f"{case.rejects} such rejects are"
+            steps.append(f"collect training samples like sample {case.sample}: {far} far from all known ones")
+        if "errors among the rejected" in rates.index and self.facts["rejects"]:
+            among, all_ = rates["share"][["errors among the rejected", "errors without rejects"]]
+            if among <= all_ > 0:
+                steps.append("try another option: what is rejected is not wrong more often than all samples")
+        if self.tests is not None and self.tests.loc["rejects", "p_value"] < 0.05:
+            ordered = self.groups.sort_values("reject_rate")
+            most, least = ordered.iloc[-1], ordered.iloc[0]
+            words = [f"{row['rejected']:.0f} of {row['samples']:.0f}" for row in (most, least)]
+            first = f"{self.facts['group']} {most.name}"
+            steps.append(f"look at {first} first: {words[0]} are rejected ({least.name}: {words[1]})")
+        return steps
+
     def __str__(self) -> str:
-        return ".\n".join(text[0].upper() + text[1:] for text in self.sentences()) + "."
+        said = [*self.sentences(), *(f"next: {step}" for step in self.next_steps())]
+        return ".\n".join(text[0].upper() + text[1:] for text in said) + "."
 
     def _repr_html_(self) -> str:
         from lvqrej.page import summary
