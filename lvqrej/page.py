@@ -45,7 +45,8 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 .lvqrej tbody th,.lvqrej thead th:first-child{text-align:left;font-weight:normal;min-width:6rem}
 @media (max-width:40rem){.lvqrej th,.lvqrej td{padding:.25rem .4rem}}
 @media (min-width:40rem){.lvqrej tbody td{white-space:nowrap}}
-.lvqrej blockquote{margin:.5rem 0;max-width:44rem;padding:.2rem 1rem;border-left:4px solid var(--line);background:var(--soft)}
+.lvqrej blockquote{margin:.5rem 0;max-width:44rem;padding:.2rem 1rem;border-left:4px solid var(--line);
+ background:var(--soft)}
 @media print{.lvqrej img{min-width:0} .lvqrej tr,.lvqrej h2{break-inside:avoid}
  .lvqrej th,.lvqrej td{padding:.1rem .3rem;font-size:.7rem}}
 """
