@@ -197,9 +197,11 @@ class ProbableSet:
             def odds(levels: Floats, a: Floats = a, shift: Floats = shift) -> Floats:
                 return np.exp(np.minimum(shift - a * levels[:J], 700))
 
-            low, high, _ = narrowed(rule, label, np.full((1, E), -1.0), np.ones((1, E)))
+            low, high = np.full((1, E), -1.0), np.ones((1, E))
+            if self.theta >= SMALLEST:  # otherwise nothing is asked for
+                low, high, _ = narrowed(rule, label, low, high)
             boxes = [(low[0], high[0])]
-            while 0 < len(boxes) < COVER:
+            while self.theta >= SMALLEST and 0 < len(boxes) < COVER:
                 widths = np.array([odds(low) - odds(high) for low, high in boxes])
                 k, j = np.unravel_index(widths.argmax(), widths.shape)
                 if not widths[k, j] > 0:

@@ -778,7 +778,7 @@ def test_with_probabilities_of_three_classes_no_search_finds_less_than_the_bound
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("level", [0.02, 0.1, 0.4, 0.7])
+@pytest.mark.parametrize("level", [0.0, 0.02, 0.1, 0.4, 0.7])
 def test_cells_cover_all_that_is_probable_enough(probable, normalize, level):
     known = probable[0]
     option = ProbabilisticCertainty.from_pairs(
@@ -787,7 +787,7 @@ def test_cells_cover_all_that_is_probable_enough(probable, normalize, level):
     rng = np.random.default_rng(0)
     corner = load_iris().data
     X = corner[rng.integers(len(corner), size=4000)] + rng.normal(0, 0.7, (4000, 4))
-    theta = float(np.quantile(option.certainty(X), level))
+    theta = float(np.quantile(option.certainty(X), level)) if level else 1e-9
     accepted = X[option.accepts(X, theta)]
     labels, cover = option.predict(accepted), option.cells(theta).cover()
     for label, name in enumerate(option.classes):
