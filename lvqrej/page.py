@@ -124,7 +124,7 @@ def table(caption: str, frame: Any) -> str:
     >>> import pandas as pd
     >>> html = table("Numbers", pd.DataFrame({"share": [0.125]}, index=["<b>"]))
     >>> html[html.index("<tbody>"):html.index("</tbody>")]
-    '<tbody><tr><th scope="row">&lt;b&gt;</th><td>12.5 %</td></tr>'
+    '<tbody><tr><th scope="row">&lt;b&gt;</th><td>12.5&nbsp;%</td></tr>'
     """
     for share, *ends in _INTERVALS:
         if ends[0] in frame:
@@ -154,7 +154,7 @@ def _cell(name: str, value: Any) -> str:
     if np.isnan(shown):
         return "–"
     if name.endswith("share"):
-        return f"{100 * shown:.1f} %"
+        return f"{100 * shown:.1f}&nbsp;%"
     return f"{shown:,.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
 
 
@@ -176,7 +176,7 @@ def _next(report: Any) -> str:
 
 
 def _sentence(text: str) -> str:
-    return escape(f"{text[0].upper()}{text[1:]}.")
+    return escape(f"{text[0].upper()}{text[1:]}.").replace(" %", "&nbsp;%")
 
 
 def _typical(report: Any) -> str:
