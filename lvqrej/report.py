@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.columns import as_frame
+from lvqrej.columns import as_frame, is_missing
 from lvqrej.storage import write_whole
 from lvqrej.thresholds import interval
 from lvqrej.validation import Floats, check_number, check_path, describe
@@ -58,8 +58,8 @@ class RejectReport:
         goes `up` or `down`, the `share` of that; `mean_change`, by how much where it changes, in its own
         units, NaN for categories; `most_often`, the most frequent change of a category, such as "female →
         male", empty for numbers (a column only if there are categories); `cost_share`, its part of all
-        costs; `holds`, in how many of the reasons it is that were asked for. Missing numbers change from
-        what the model takes them as.
+        costs; `holds`, in how many of the reasons it is that were asked for; `missing`, in how many rejects
+        it is missing (a column only if one is). Missing numbers change from what the model takes them as.
     costs : DataFrame
         Quantiles of the cost of acceptance, of all rejects, by the class that they would be accepted as, and
         with labels by true class.
@@ -146,6 +146,9 @@ class RejectReport:
         if first["changed"] and any(cause.startswith("ambiguous") for cause in self.causes.index):
             often = f"{first['changed']:.0f} of {len(self.distances)} counterfactuals"
             steps.append(f"check {first.name} again, or measure it more exactly: it changes in {often}")
+        if "missing" in self.features:
+            lacks, name = self.features["missing"], self.features["missing"].idxmax()
+            steps.append(f"fill in {name}: it is missing in {lacks[name]} of {self.facts['rejects']} rejects")
         for case in self.typical[self.typical["cause"] == "unfamiliar"].itertuples():
             far = "it is" if case.rejects == 1 else f"{case.rejects} such rejects are"
             steps.append(f"collect training samples like sample {case.sample}: {far} far from all known ones")
@@ -213,6 +216,7 @@ class _Counts:
         self.rejected: list[Any] = []
         self.rejects: list[Any] = []
         self.sums: Any = 0.0
+        self.missing: Any = 0
         self.levels: Counter[tuple[int, str]] = Counter()
         self.central: dict[str, tuple[Any, Floats]] = {}
 
@@ -235,6 +239,8 @@ class _Counts:
         self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
         self.sums, self.required = self.sums + _changes(result), result.required
         self.levels.update(_level_changes(result))
+        if result.given is not None:
+            self.missing = self.missing + np.vectorize(is_missing, otypes=[int])(result.given).sum(axis=0)
         for kind in {*kinds}:
             before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
             row = np.append(before, rows[kinds == kind])
@@ -291,6 +297,8 @@ class _Counts:
         }
         if not any(categories):
             del columns["most_often"]
+        if np.any(self.missing):
+            columns["missing"] = self.missing
         features = pd.DataFrame(columns, index=pd.Index(self.required.names, name="feature"))
         return features.iloc[np.lexsort([-holds, -cost, -changed])]
 

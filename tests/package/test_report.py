@@ -316,6 +316,10 @@ def test_a_report_of_categories_and_gaps_speaks_of_the_tables_columns(mixed):
     assert report.features.loc[["sex", "fare"], "changed"].min() > 0
     assert " → " in report.features.loc["sex", "most_often"]
     assert not report.to_frame()["value"].isna().any()
+    lacks = X[classifier.rejects(X)].isna().sum()
+    assert report.features["missing"].reindex(X.columns).tolist() == lacks.tolist()
+    step = f": it is missing in {lacks.max()} of {len(whys)} rejects"
+    assert any(text.startswith("fill in ") and text.endswith(step) for text in report.next_steps())
 
 
 def test_the_typical_case_of_a_mixed_table_is_its_medoid(mixed):
