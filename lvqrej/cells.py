@@ -172,6 +172,12 @@ class AcceptedSet(Protocol):
         Where there is a continuum of cells, that around the point `around` is taken.
         """
 
+    def cover(self) -> Cells:
+        """Return finitely many cells that hold the whole set, and perhaps a bit more."""
+
+    def around(self, cell: int, x: Floats) -> Cells:
+        """Return one cell, all of which is accepted, for an answer x in `cell`; none if there is none."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Constraints, Sequence[Cell]):
@@ -284,6 +290,14 @@ class Cells(Constraints, Sequence[Cell]):
         """Return the union of some of the cells only, by their indices."""
         names = [self.names[i] for i in chosen] if len(self.names) else ()
         return replace(self, rows=self.rows[chosen], labels=self.labels[chosen], names=names)
+
+    def cover(self) -> Cells:
+        """Return the cells themselves."""
+        return self
+
+    def around(self, cell: int, x: Floats) -> Cells:
+        """Return the cell itself."""
+        return self.take(np.array([cell]))
 
     def narrowed(self, pieces: Sequence[Ball | HalfSpace], label: int | None = None) -> Cells:
         """Return the cells, each (of one label, if given) cut by all of the balls and half-spaces."""

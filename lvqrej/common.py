@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lvqrej.branch_and_bound import Problem, branch_and_bound
-from lvqrej.cells import Cells, stacked
+from lvqrej.cells import AcceptedSet, Cells, stacked
 from lvqrej.certainty import Certainty
-from lvqrej.columns import is_missing
-from lvqrej.counterfactual import LADDER, Query, explained
+from lvqrej.counterfactual import LADDER, Query, reason_of
 from lvqrej.explanation import NoCounterfactualError
 from lvqrej.validation import Floats, check_number
 from lvqrej.wording import ALL, FEWEST, NO_GAP, listed, number, percent_up, rounded
@@ -30,8 +29,8 @@ _GAP, EFFORT = 1e-6, 50
 _TRIED = 24
 #: Answers are grown from nodes with at most so many chosen samples.
 _GROWN = 2
-#: A sample and the cell that it shall lie in.
-Choice = dict[int, tuple[Cells, int]]
+#: Samples and the cell that each shall lie in.
+Choice = dict[int, Cells]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,7 +54,7 @@ class CommonChange:
     lower_bound: float
     accepted: NDArray[np.bool_]
     wanted: int
-    query: Query
+    problem: Any
 
     @property
     def gap(self) -> float:
@@ -64,19 +63,22 @@ class CommonChange:
 
     @property
     def _costs(self) -> Floats:
-        columns, weights = self.query.required.columns, self.query.required.weights
-        return weights[columns.starts[:-1]] * np.abs(self.delta)
+        return self.problem.weights[self._required.columns.starts[:-1]] * np.abs(self.delta)
+
+    @property
+    def _required(self) -> Any:
+        return self.problem.query.required
 
     def _passed(self, delta: Floats) -> NDArray[np.bool_]:
         """Return which samples are accepted with an offset (d,) of the user's columns."""
-        columns = self.query.required.columns
-        return _passed(self.query, np.where(columns.numbers, columns.spread(delta, 0.0), 0.0))
+        columns = self._required.columns
+        return self.problem.passed(np.where(columns.numbers, columns.spread(delta, 0.0), 0.0))
 
     def to_frame(self) -> Any:
         """Return one row per feature that changes: feature, change, cost; the most expensive first."""
         import pandas as pd
 
-        required, k = self.query.required, np.flatnonzero(self.delta)
+        required, k = self._required, np.flatnonzero(self.delta)
         names = [required.names[i] for i in k]
         table = pd.DataFrame({"feature": names, "change": self.delta[k], "cost": self._costs[k]})
         return table.sort_values("cost", ascending=False, kind="stable", ignore_index=True)
@@ -93,13 +95,16 @@ class CommonChange:
         return self.delta
 
     def __str__(self) -> str:
-        n, names, shown = len(self.accepted), self.query.required.names, self._shown()
+        n, names, shown = len(self.accepted), self._required.names, self._shown()
         k = np.argsort(-self._costs, kind="stable")
         signs = {True: "+", False: "−"}
         words = [f"{names[i]} {signs[shown[i] > 0]}{number(abs(shown[i]))}" for i in k if shown[i]]
         done = f"{self._passed(shown).sum()} of {n} samples are accepted"
         text = f"with {listed(words)} for all, {done}" if words else f"without any change {done}"
-        within = " within the observed ranges" if self.query.required.observed else ""
+        gaps = self.problem.gaps.sum(axis=0)[self._required.columns.starts[:-1]]
+        for i in k[(gaps[k] > 0) & (shown[k] != 0)]:
+            text += f" ({names[i]} is missing in {gaps[i]} of them and stays so)"
+        within = " within the observed ranges" if self._required.observed else ""
         if self.gap <= NO_GAP:
             return f"{text}; no smaller common change{within} gets {self.wanted} of them accepted"
         return f"{text}; a common change{within} at most {percent_up(self.gap)} smaller might be enough"
@@ -116,7 +121,7 @@ def common_change(
     At least ceil(share n) of the samples x_i have r(x_i + delta) >= theta, and x_i + delta is within the
     requirements of sample i; the others may end up anywhere. The offset lies on the boundary of what does
     it: leave some room where values are uncertain. An offset moves numbers only: categories stay as they
-    are, and numbers that may move must not be missing, for what is missing cannot be moved.
+    are, and what is missing stays missing, as it does if the offset is added to the table.
 
     Parameters
     ----------
@@ -127,8 +132,8 @@ def common_change(
     share : float
         Share of the samples that shall be accepted, above 0.
     effort : int
-        Number of nodes of the branch and bound, each a few convex programs. Where it ends before the search
-        does, and with the probabilities of three and more classes, the gap is what is not proven.
+        Number of nodes of the branch and bound, each a few convex programs. The gap is what is not proven
+        then; with the probabilities of three and more classes some of it is left in any case.
     **options
         Of `explain`: weights, fixed, bounds, increase_only, decrease_only, constraints, target.
 
@@ -153,28 +158,13 @@ def common_change(
     query = Query.of(option, theta, X, **options, on_infeasible="skip")
     if query.single or not len(query.samples):
         raise ValueError("X must have several samples, (n, d); one alone is what `explain` is for")
-    query = _of_numbers(query)
     problem = _Problem(query, ceil(least * len(query.samples) - 1e-9))
     root = Node((), frozenset(), problem.least)
     (found,) = branch_and_bound(problem, [root], max(_GAP, problem.accepted.gap), tries)
     if found.answer is None:
         raise NoCounterfactualError(problem.why_none(bool(np.isinf(found.bound))))
-    passed, delta = _passed(query, found.answer), found.answer[query.required.columns.starts[:-1]]
-    return CommonChange(delta, found.value, min(found.bound, found.value), passed, problem.wanted, query)
-
-
-def _of_numbers(query: Query) -> Query:
-    """Return the query with all but numbers fixed; raise a ValueError if one that may move is missing."""
-    required, columns = query.required, query.required.columns
-    fixed = required.fixed | ~columns.numbers
-    for k in () if query.given is None else np.flatnonzero(columns.gathered(~fixed)):
-        rows = [is_missing(value) for value in query.given[:, k]]
-        if any(rows):
-            raise ValueError(
-                f"X must not lack a value in column {columns.names[k]!r}, which an offset would move; "
-                f"found none at row {rows.index(True)}: leave such rows out, or fix the column"
-            )
-    return query._replace(required=replace(required, fixed=fixed, blocks=()))
+    delta, bound = found.answer[query.required.columns.starts[:-1]], min(found.bound, found.value)
+    return CommonChange(delta, found.value, bound, problem.passed(found.answer), problem.wanted, problem)
 
 
 class Node(NamedTuple):
@@ -189,37 +179,53 @@ class Node(NamedTuple):
 
 
 class _Problem(Problem):
-    """The smallest offset for `wanted` of the samples, for `branch_and_bound`."""
+    """The smallest offset for `wanted` of the samples, for `branch_and_bound`.
+
+    Bounds come from cells that hold all that is accepted, answers from cells of which all is accepted. They
+    are the same but for the probabilities of three and more classes.
+    """
 
     def __init__(self, query: Query, wanted: int) -> None:
-        self.query, self.wanted, self.X = query, wanted, query.samples
-        self.weights = query.required.weights
-        accepted: Any = query.accepted_set()
-        self.accepted = accepted
-        self.exact = self.accepted.gap == 0  # then it has cells; otherwise there is a continuum of them
-        self.lower, self.upper = query.required.box(self.X)
-        self.known: dict[int | None, Any] = {}
-        if self.exact:
-            each = [self.accepted.take(np.array([c])) for c in range(len(self.accepted))]
-            self.least = np.array([self._from(one, self.X)[0] for one in each]).reshape(len(each), -1).T
-        else:
-            self.least = self._alone(None).lower_bounds[:, None]
+        required, X = query.required, query.samples
+        self.wanted, self.X, self.weights, numbers = wanted, X, required.weights, required.columns.numbers
+        self.query = query._replace(required=replace(required, fixed=required.fixed | ~numbers, blocks=()))
+        #: What is missing and stays so, whatever is added.
+        self.gaps = np.zeros(X.shape, dtype=bool)
+        if query.given is not None:
+            self.gaps = np.isnan(required.columns.observed(query.given))
+        self.best, self.accepted = np.inf, self.query.accepted_set()
+        self.cells = self.accepted.cover()
+        lower, upper = self.query.required.box(X)
+        self.lower, self.upper = np.where(self.gaps, X, lower), np.where(self.gaps, X, upper)
+        own = {c: self._from(self.accepted.with_label(c))[0] for c in np.unique(self.cells.labels).tolist()}
+        each = [self._from(self.cells.take(np.array([c])))[0] for c in range(len(self.cells))]
+        least = [np.maximum(own[c], asks) for c, asks in zip(self.cells.labels.tolist(), each, strict=True)]
+        self.least = np.array(least).reshape(len(least), -1).T
+
+    def moved(self, delta: Any) -> Floats:
+        """Return the samples with an offset added."""
+        return self.X + np.where(self.gaps, 0.0, delta)
+
+    def passed(self, delta: Floats) -> NDArray[np.bool_]:
+        """Return which samples are accepted with an offset, within all requirements, of shape (n,)."""
+        points = self.moved(delta)
+        within = ((self.lower <= points) & (points <= self.upper)).all(axis=1)
+        return self.query.judged(points, self.X)[1] & within
 
     def relax(self, node: Node, cutoff: float) -> tuple[float, Any]:
         """Bound by what the chosen samples ask for together, and by what so many others ask for beside them.
 
         Some of the others, those farthest from being accepted, are tried together with the chosen ones.
         """
-        delta, proven = self._together(self._cells_of(node), LADDER[0])
+        delta, proven = self._together(self._cells_of(*node.chosen))
         least, spare = node.least.copy(), len(self.X) - self.wanted - len(node.left_out)
         bound = max(proven, self._counted(node, least))
         if delta is None or bound >= cutoff:
             return bound, None
-        rows = self._open(node, delta)[:_TRIED] if node.chosen and self.exact else []
-        for row in rows:
+        for row in self._open(node, delta)[:_TRIED] if node.chosen else ():
             for c in np.flatnonzero(least[row] < cutoff).tolist():
-                one_more = node._replace(chosen=(*node.chosen, (row, c)))
-                least[row, c] = max(least[row, c], self._together(self._cells_of(one_more), LADDER[0])[1])
+                one_more = self._cells_of(*node.chosen, (row, c))
+                least[row, c] = max(least[row, c], self._together(one_more)[1])
             if (least.min(axis=1) >= cutoff).sum() > spare + len(node.left_out) + len(node.chosen):
                 break  # too many to be left out
         return max(bound, self._counted(node, least)), (delta, least)
@@ -233,31 +239,32 @@ class _Problem(Problem):
 
     def _open(self, node: Node, delta: Floats) -> list[int]:
         """Return the samples that are neither decided nor accepted with an offset, the farthest first."""
-        waiting = ~_passed(self.query, delta)
+        waiting = ~self.passed(delta)
         waiting[[row for row, _ in node.chosen] + [*node.left_out]] = False
         rows = np.flatnonzero(waiting)
-        asks = self._from(self.accepted, self.X + delta)[0][rows] if len(rows) else np.empty(0)
-        return rows[np.argsort(-asks, kind="stable")].tolist()
+        return rows[np.argsort(-self._from(self.cells, delta)[0][rows], kind="stable")].tolist()
 
     def restrict(self, node: Node, relaxed: Any) -> tuple[float, Floats | None]:
         """Try what the chosen samples ask for; let few of them grow, at the root also into one class each."""
-        found: list[Floats | None] = [] if relaxed is None else [relaxed[0]]
-        labels: list[int | None] = [None]
+        if relaxed is None:
+            return np.inf, None
+        found, sets = [relaxed[0]], [self.accepted] if len(node.chosen) <= _GROWN else []
         if not node.chosen and not node.left_out and self.query.required.target is None:
-            labels += range(len(self.query.option.classes))
-        if relaxed is not None and len(node.chosen) <= _GROWN:
-            found += [self._grown(self._cells_of(node), set(node.left_out), label) for label in labels]
-        offsets = [d for d in found if d is not None and _passed(self.query, d).sum() >= self.wanted]
+            sets += [self.accepted.with_label(label) for label in range(len(self.query.option.classes))]
+        for accepted in sets:
+            found.append(self._grown([row for row, _ in node.chosen], relaxed[0], {*node.left_out}, accepted))
+        offsets = [d for d in found if d is not None and self.passed(d).sum() >= self.wanted]
         sizes = [float((self.weights * np.abs(delta)).sum()) for delta in offsets]
+        self.best = min([self.best, *sizes])
         return (min(sizes), offsets[int(np.argmin(sizes))]) if sizes else (np.inf, None)
 
     def branch(self, node: Node, relaxed: Any, cutoff: float) -> list[Node]:
         """Divide at the sample that is farthest from being accepted: one of its cells, or left out."""
-        rows = self._open(node, relaxed[0]) if relaxed is not None and self.exact else []
+        rows = self._open(node, relaxed[0]) if relaxed is not None else []
         if not rows:
             return []
         row, known = rows[0], node._replace(least=relaxed[1])
-        cells = np.flatnonzero(np.isfinite(known.least[row])).tolist()
+        cells = np.flatnonzero(known.least[row] < self.best).tolist()
         nodes = [known._replace(chosen=(*node.chosen, (row, c))) for c in cells]
         if len(node.left_out) < len(self.X) - self.wanted:
             nodes.append(known._replace(left_out=node.left_out | {row}))
@@ -265,48 +272,47 @@ class _Problem(Problem):
 
     def why_none(self, proven: bool) -> str:
         """Say why no common change was found."""
-        alone, n = self._alone(None), len(self.X)
+        found, n, required = self._from(self.accepted)[1] >= 0, len(self.X), self.query.required
         none = "there is no common change" if proven else "no common change was found"
-        if not self.query.required.columns.numbers.all():
+        if not required.columns.numbers.all():
             none += " of numbers (categories stay as they are)"
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
-        if (count := int(alone.found.sum())) >= self.wanted:
+        if (count := int(found.sum())) >= self.wanted:
             return f"{text}: each of {count} can be accepted alone, but not so many by the same change"
-        return f"{text}: only {count} can be accepted at all; {alone.reasons[int(alone.found.argmin())]}"
+        row = int(found.argmin())
+        required = replace(required, fixed=required.fixed | self.gaps[row])
+        alone = self.query._replace(samples=self.X[[row]], required=required)
+        reason = reason_of(alone, bool(np.isinf(self.least[row]).all()))
+        return f"{text}: only {count} can be accepted at all; sample {row}: {reason}"
 
-    def _cells_of(self, node: Node) -> Choice:
-        return {row: (self.accepted, c) for row, c in node.chosen}
+    def _cells_of(self, *chosen: tuple[int, int]) -> Choice:
+        return {row: self.cells.take(np.array([c])) for row, c in chosen}
 
-    def _alone(self, label: int | None) -> Any:
-        """Return the nearest counterfactual of each sample alone, as one class if a label is given."""
-        if label not in self.known:
-            asked = self.query.required if label is None else replace(self.query.required, target=label)
-            self.known[label] = explained(self.query._replace(required=asked))
-        return self.known[label]
-
-    def _from(self, cells: Any, X: Floats) -> tuple[Floats, Any]:
-        """Return what each sample costs at least from X on within its bounds, and the nearest cells."""
-        start = np.clip(X, self.lower, self.upper)
-        bounds = (np.abs(start - X) * self.weights).sum(axis=1)
-        possible = (self.lower <= self.upper).all(axis=1)
-        bounds[~possible] = np.inf
-        near = cells.nearest(start[possible], self.weights, self.lower[possible], self.upper[possible], 0.0)
+    def _from(self, cells: Any, delta: Any = 0.0, rows: Any = slice(None)) -> tuple[Floats, Any, Floats]:
+        """Return what samples ask for at least beyond an offset, in which cells, and their nearest points."""
+        X, lower, upper = self.moved(delta)[rows], self.lower[rows], self.upper[rows]
+        start, possible = np.clip(X, lower, upper), (lower <= upper).all(axis=1)
+        bounds = np.where(possible, (np.abs(start - X) * self.weights).sum(axis=1), np.inf)
+        near = cells.nearest(start[possible], self.weights, lower[possible], upper[possible], 0.0)
         bounds[possible] += near.bounds
+        start[possible] += near.changes
         nearest = np.full(len(X), -1)
         nearest[possible] = near.cells
-        return bounds, nearest
+        return bounds, nearest, start
 
-    def _grown(self, chosen: Choice, left_out: set[int], label: int | None) -> Floats | None:
+    def _grown(
+        self, rows: list[int], delta: Floats, left_out: set[int], accepted: AcceptedSet
+    ) -> Floats | None:
         """Choose further samples until enough are accepted; return the offset, None if that fails.
 
         Of those that are still missing, the cheapest are meant to be accepted, and the dearest of these are
         chosen next: most others then come along.
         """
-        rungs = list(LADDER)
-        latest: list[int] = []
+        cover, rungs, chosen = accepted.cover(), list(LADDER), self._around(accepted, delta, rows)
+        latest = [*chosen]
         while rungs:
-            delta, _ = self._together(chosen, rungs[0])
-            if delta is None:  # the latest cannot come along with the others
+            offset, _ = self._together(chosen, rungs[0])
+            if offset is None:  # the latest cannot come along with the others
                 left_out |= {*latest[-1:]}
                 for row in latest:
                     del chosen[row]
@@ -314,98 +320,97 @@ class _Problem(Problem):
                     return None
                 latest = []
                 continue
-            passed = _passed(self.query, delta)
+            passed = self.passed(offset)
             missing = self.wanted - int(passed.sum())
             if missing <= 0:
-                return delta
+                return offset
             if not passed[[*chosen]].all():
                 rungs, latest = rungs[1:], []
                 continue
-            asks, cell_of = self._next(delta, label)
+            asks = self._from(cover, offset)[0]
             asks[passed] = np.inf
             asks[[*left_out]] = np.inf
             order = np.argsort(asks, kind="stable")[:missing]
             if not np.isfinite(asks[order]).all() or len(order) < missing:
                 return None
-            latest = order[-max(1, missing // 16) :].tolist()
-            chosen |= {row: cell_of(row) for row in latest}
+            further = order[-max(1, missing // 16) :].tolist()
+            chosen |= (added := self._around(accepted, offset, further))
+            left_out |= {*further} - {*added}
+            latest = [*added]
         return None
 
-    def _next(self, delta: Floats, label: int | None) -> tuple[Floats, Any]:
-        """Return what each sample asks for beyond an offset, and a function that tells the cell it takes."""
-        if self.exact:
-            cells = self.accepted if label is None else self.accepted.with_label(label)
-            asks, nearest = self._from(cells, self.X + delta)
-            return asks, lambda row: (cells, int(nearest[row]))
-        answers, whole = self._alone(label), self.accepted
-        asks = (np.abs(answers.counterfactuals - self.X - delta) * self.weights).sum(axis=1)
+    def _around(self, accepted: AcceptedSet, delta: Floats, rows: list[int]) -> Choice:
+        """Return the nearest accepted cell of samples beyond an offset; some have none."""
+        _, cell, point = self._from(accepted, delta, rows)
+        cells = {row: accepted.around(c, x) for row, c, x in zip(rows, cell, point, strict=True) if c >= 0}
+        return {row: own for row, own in cells.items() if len(own)}
 
-        def pick(row: int) -> tuple[Cells, int]:
-            around = whole.tightened(np.zeros(self.X.shape[1]), answers.counterfactuals[row])
-            target = (answers.labels[row] == self.query.option.classes).argmax()
-            return around, int((around.labels == target).argmax())
-
-        return np.where(answers.found, asks, np.inf), pick
-
-    def _together(self, chosen: Choice, margin: float) -> tuple[Floats | None, float]:
+    def _together(self, chosen: Choice, margin: float = LADDER[0]) -> tuple[Floats | None, float]:
         """Return the smallest offset with which all chosen samples lie in their cells, and a proven bound."""
         if not chosen:
             return np.zeros(self.X.shape[1]), 0.0
         rows = [*chosen]
-        low, high = (self.lower - self.X)[rows].max(axis=0), (self.upper - self.X)[rows].min(axis=0)
+        X, gaps = self.X[rows], self.gaps[rows]
+        low = np.where(gaps, -np.inf, self.lower[rows] - X).max(axis=0)
+        high = np.where(gaps, np.inf, self.upper[rows] - X).min(axis=0)
         # Sums have to lie within the bounds whatever rounding does; it also moves the cells a little.
-        room = 2.0**-50 * (np.abs(self.X[rows]).max(axis=0) + np.maximum(low, 0) + np.maximum(-high, 0))
+        room = 2.0**-50 * (np.abs(X).max(axis=0) + np.maximum(low, 0) + np.maximum(-high, 0))
         if (low > high + 8 * room).any():
             return None, np.inf
         narrow = low + 2 * room >= high
         high = np.where(narrow, low, np.where(high == 0, high, high - room))
         low = np.where(narrow | (low == 0), low, low + room)
-        start = np.clip(0.0, low, high)
-        cells = intersected([(*chosen[row], self.X[row]) for row in rows])
-        near = cells.nearest(start[None], self.weights, low[None], high[None], margin)
+        start, d = np.clip(0.0, low, high), len(low)
+        cells = intersected([(chosen[row], self.X[row], self.gaps[row]) for row in rows])
+        still = np.zeros(cells.points.shape[1] - d)  # where samples stand whose value is missing
+        begin, low, high = (np.append(part, still)[None] for part in (start, low, high))
+        near = cells.nearest(begin, np.append(self.weights, still + 1), low, high, margin)
         bound = float((np.abs(start) * self.weights).sum() + near.bounds[0] - 16 * self.weights @ room)
-        delta = np.clip(start + near.changes[0], low, high) if near.cells[0] >= 0 else None
+        delta = np.clip(begin + near.changes, low, high)[0, :d] if near.cells[0] >= 0 else None
         return delta, max(0.0, bound)
 
 
-def _passed(query: Query, delta: Floats) -> NDArray[np.bool_]:
-    """Return which samples are accepted with an offset, within all requirements, of shape (n,)."""
-    points, (lower, upper) = query.samples + delta, query.required.box(query.samples)
-    return query.judged(points, query.samples)[1] & ((lower <= points) & (points <= upper)).all(axis=1)
+def intersected(parts: list[tuple[Cells, Floats, NDArray[np.bool_]]]) -> Cells:
+    """Return the offsets with which each point lies in its only cell; parts are (cell, point, gaps).
 
-
-def intersected(parts: list[tuple[Cells, int, Floats]]) -> Cells:
-    """Return the offsets with which each point lies in its cell, as one cell; parts are (cells, cell, point).
+    An offset does not reach what is missing: if there are gaps, each feature is there twice, as what moves
+    and as what stays.
 
     >>> from lvqrej.cells import Ball, Cell
-    >>> cells = Cells.of([Cell(balls=(Ball([3, 1], 1),))])
-    >>> both = intersected([(cells, 0, np.zeros(2)), (cells, 0, np.array([1.0, 0.0]))])
+    >>> cells, none = Cells.of([Cell(balls=(Ball([3, 1], 1),))]), np.zeros(2, dtype=bool)
+    >>> both = intersected([(cells, np.zeros(2), none), (cells, np.array([1.0, 0.0]), none)])
     >>> [ball.centre.tolist() for ball in both[0].balls]
     [[3.0, 1.0], [2.0, 1.0]]
     """
-    own: dict[int, int] = {}  # where the metrics of a part begin; most share them
+    twice = any(gaps.any() for _, _, gaps in parts)
+    own: dict[Any, int] = {}  # where the metrics of a part begin; most share them
     metrics: list[Floats] = []
     fields: dict[str, list[Any]] = {}
     points = 0
-    for cells, c, x in parts:
-        if id(cells.metrics) not in own:
-            own[id(cells.metrics)] = len(metrics)
-            metrics.extend(cells.metrics)
-        j = cells.rows[c][cells.rows[c] >= 0]
+    for cells, x, gaps in parts:
+
+        def apart(values: Any, gaps: Any = gaps) -> Any:
+            return (
+                np.append(np.where(gaps, 0.0, values), np.where(gaps, values, 0.0), -1) if twice else values
+            )
+
+        key = id(cells.metrics), gaps.tobytes()
+        if key not in own:
+            own[key] = len(metrics)
+            metrics.extend(apart(cells.metrics))
+        j = cells.rows[0][cells.rows[0] >= 0]
         for name, part in {
-            "points": cells.points - x,
-            "point_metric": cells.point_metric + own[id(cells.metrics)],
+            "points": apart(cells.points - x),
+            "point_metric": cells.point_metric + own[key],
             "near": cells.near[j] + points,
             "far": cells.far[j] + points,
             "alpha": cells.alpha[j],
             "beta": cells.beta[j],
             "gamma": cells.gamma[j] - cells.linear[j] @ x,
-            "linear": cells.linear[j],
+            "linear": apart(cells.linear[j]),
         }.items():
             fields.setdefault(name, []).append(part)
         points += len(cells.points)
     joined: dict[str, Any] = {name: np.concatenate(part) for name, part in fields.items()}
-    rows = np.arange(len(joined["near"]))[None]
-    return Cells(
-        metrics=stacked(metrics, len(parts[0][2])), rows=rows, labels=np.zeros(1, dtype=np.int64), **joined
-    )
+    rows, d = np.arange(len(joined["near"]))[None], joined["points"].shape[1]
+    return Cells(metrics=stacked(metrics, d), rows=rows, labels=np.zeros(1, dtype=np.int64), **joined)

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 #: As many features a page lists.
-_FEATURES = 40
-#: Columns that are shares, by the end of their names.
-_SHARES = ("share", "low", "high", "rate", "risk")
+_FEATURES = 15
+#: Shares and the ends of their intervals.
+_INTERVALS = (
+    ("share", "low", "high"),
+    ("reject_rate", "reject_rate_low", "reject_rate_high"),
+    ("risk", "risk_low", "risk_high"),
+)
 #: Everything hangs on one class, so that a notebook can show a part; only a whole page turns dark.
 _STYLE = """
 .lvqrej{--ink:#1a1a1a;--paper:#ffffff;--soft:#f1f3f5;--line:#767676;--link:#0b5394;
@@ -38,9 +42,11 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 .lvqrej th,.lvqrej td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid var(--line);
  color:var(--ink);background:var(--paper)}
 .lvqrej thead th{background:var(--soft);vertical-align:bottom}
-.lvqrej tbody th,.lvqrej thead th:first-child{text-align:left;font-weight:normal;min-width:9rem}
-.lvqrej tbody td{white-space:nowrap}
-.lvqrej blockquote{margin:.5rem 0;padding:.2rem 1rem;border-left:4px solid var(--line);background:var(--soft)}
+.lvqrej tbody th,.lvqrej thead th:first-child{text-align:left;font-weight:normal;min-width:6rem}
+@media (max-width:40rem){.lvqrej th,.lvqrej td{padding:.25rem .4rem}}
+@media (min-width:40rem){.lvqrej tbody td{white-space:nowrap}}
+.lvqrej blockquote{margin:.5rem 0;max-width:44rem;padding:.2rem 1rem;border-left:4px solid var(--line);
+ background:var(--soft)}
 @media print{.lvqrej img{min-width:0} .lvqrej tr,.lvqrej h2{break-inside:avoid}
  .lvqrej th,.lvqrej td{padding:.1rem .3rem;font-size:.7rem}}
 """
@@ -54,14 +60,15 @@ _ALT = (
 #: What a reader has to know of a section's tables.
 _INTRODUCTIONS = {
     "Why": """<p>A reject is ambiguous if two classes are nearly equally near, and unfamiliar if it is farther
-from every prototype than 99 % of the training samples.</p>""",
+from every prototype than 99 % of the training samples. With labels the last column counts the rejects that
+would have been errors.</p>""",
     "What would have to change": """<p>For each reject the nearest input is found that would be accepted. The
 table counts in how many of these a feature changes, and by how much on average where it does, in its own
 units; of a category it has the most frequent change. A feature holds a reject if it belongs to a set of
 values that alone keep it rejected, whatever the others are within the bounds; this was asked of {reasons} of
-{rejects} rejects, drawn at random.</p>""",
+{rejects} rejects, drawn at random. {unlisted}</p>""",
     "What acceptance costs": """<p>The cost is the sum of all changes, each divided by the scale of its
-feature, or weighed as was asked.</p>""",
+feature, or weighed as was asked: by default, one feature changed by one standard deviation costs 1.</p>""",
     "Whom": """<p>A small p-value says that such a difference would rarely be chance. It does not say where it
 comes from, and of several tests some have a small one by chance. It is the share of random tables with the
 same margins that differ at least as much.</p>""",
@@ -72,12 +79,15 @@ def page(report: Any) -> str:
     """Return a `RejectReport` as the text of an HTML file."""
     facts, features = report.facts, report.features
     used = features[(features["changed"] > 0) | (features["holds"] > 0)].head(_FEATURES)
-    used = used if facts["reasons"] else used.drop(columns="holds")
+    asked = facts["reasons"]
+    used = used.rename(columns={"holds": f"holds, of {asked}"}) if asked else used.drop(columns="holds")
+    more = len(features) - len(used)
+    facts = facts | {"unlisted": f"{more} features with lower or no counts are not listed." if more else ""}
     listed = {
         "How often": {"Accepted, rejected and wrong": report.rates},
         "Why": {"Rejects by cause": report.causes},
         "What would have to change": {"Features": used},
-        "What acceptance costs": {"Quantiles of the cost": report.costs},
+        "What acceptance costs": {"Quantiles of the cost": report.costs.rename_axis([None, "class"])},
         "Whom": {f"Rejects and errors by {facts['group']}": report.groups, "Do they differ?": report.tests},
     }
     body = ""
@@ -92,28 +102,36 @@ def page(report: Any) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Why does the model reject?</title><style>{_STYLE}</style></head>"
-        f'<body class="lvqrej"><header><h1>Why does the model reject?</h1>{_said(report)}</header>'
-        f"<main>{_picture(report)}{body}{_typical(report)}</main>"
-        f"<footer><p>Made by lvqrej. Low and high are the ends of an exact 95 % interval (Clopper "
-        f"and Pearson). Random draws have the seed {facts['seed']}. Every counterfactual passes the option's "
-        f"own test; none has a gap above {100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
+        f'<body class="lvqrej"><header><h1>Why does the model reject?</h1>{_listed(report.sentences())}'
+        f"</header><main>{_next(report)}{_picture(report)}{body}{_typical(report)}</main>"
+        f"<footer><p>Made by lvqrej. Intervals are exact ones of Clopper and Pearson. Random draws have the "
+        f"seed {facts['seed']}. Every counterfactual passes the option's own test; none has a gap above "
+        f"{100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
     )
 
 
 def summary(report: Any) -> str:
     """Return the sentences and the causes of a `RejectReport` for a notebook."""
     causes = table("Rejects by cause", report.causes) if len(report.causes) else ""
-    return f'<div class="lvqrej"><style>{_STYLE}</style>{_said(report)}{causes}</div>'
+    return f'<div class="lvqrej"><style>{_STYLE}</style>{_listed(report.sentences())}{causes}</div>'
 
 
 def table(caption: str, frame: Any) -> str:
     """Return a data frame as an HTML table in a box that scrolls; whatever it holds stays text.
 
+    A share and its interval are one column.
+
     >>> import pandas as pd
     >>> html = table("Numbers", pd.DataFrame({"share": [0.125]}, index=["<b>"]))
     >>> html[html.index("<tbody>"):html.index("</tbody>")]
-    '<tbody><tr><th scope="row">&lt;b&gt;</th><td>12.5 %</td></tr>'
+    '<tbody><tr><th scope="row">&lt;b&gt;</th><td>12.5&nbsp;%</td></tr>'
     """
+    for share, *ends in _INTERVALS:
+        if ends[0] in frame:
+            parts = zip(*(100 * frame[name] for name in (share, *ends)), strict=True)
+            text = [f"{value:.1f}\xa0% ({low:.1f}\xa0to\xa0{high:.1f})" for value, low, high in parts]
+            frame = frame.assign(**{share: text}).drop(columns=ends)
+            frame = frame.rename(columns={share: f"{share} (95 % interval)"})
     names: list[str] = [str(name).replace("_", " ") for name in frame.columns]
     first = " ".join(filter(None, frame.index.names)) or "of"
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (first, *names))
@@ -135,8 +153,8 @@ def _cell(name: str, value: Any) -> str:
     shown = float(value)
     if np.isnan(shown):
         return "–"
-    if name.split()[-1] in _SHARES:
-        return f"{100 * shown:.1f} %"
+    if name.endswith("share"):
+        return f"{100 * shown:.1f}&nbsp;%"
     return f"{shown:,.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
 
 
@@ -148,18 +166,23 @@ def _scrolling(name: str, content: str) -> str:
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(name)}">{content}</div>'
 
 
-def _said(report: Any) -> str:
-    return "<ul>" + "".join(f"<li>{_sentence(text)}</li>" for text in report.sentences()) + "</ul>"
+def _listed(texts: list[str]) -> str:
+    return "<ul>" + "".join(f"<li>{_sentence(text)}</li>" for text in texts) + "</ul>"
+
+
+def _next(report: Any) -> str:
+    steps = report.next_steps()
+    return _section("What next", _listed(steps)) if steps else ""
 
 
 def _sentence(text: str) -> str:
-    return escape(f"{text[0].upper()}{text[1:]}.")
+    return escape(f"{text[0].upper()}{text[1:]}.").replace(" %", "&nbsp;%")
 
 
 def _typical(report: Any) -> str:
     cases = "".join(
-        f"<h3>{_sentence(case.cause)[:-1]}</h3><blockquote><p>Sample {escape(str(case.sample))}, typical of "
-        f"{case.rejects}: {escape(case.sentence)}.</p><p>{_sentence(case.why)}</p></blockquote>"
+        f"<h3>{_sentence(case.cause)[:-1]}</h3><blockquote><p>Sample {escape(str(case.sample))} stands for "
+        f"{case.rejects}. {_sentence(case.sentence)}</p><p>{_sentence(case.why)}</p></blockquote>"
         for case in report.typical.itertuples()
     )
     intro = "<p>Of each cause the most central reject, with the smallest total distance to the others.</p>"

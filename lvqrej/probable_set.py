@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.budget_search import Search
+from lvqrej.budget_search import Search, narrowed
 from lvqrej.cells import (
     CONE,
     MOST_CORNERS,
@@ -35,6 +35,8 @@ Mask = NDArray[np.bool_]
 
 #: The relative gap aimed at, and the number of programs after which a sample is left with the gap it has.
 GAP, EFFORT = 1e-3, 70
+#: Boxes of budgets per class that cover what is accepted.
+COVER = 8
 #: Thresholds below this are taken for it in the search for answers; then the lower bound is 0.
 SMALLEST = 1e-6
 #: Multiples of a change that the option is asked about: F is zero there up to rounding.
@@ -195,6 +197,54 @@ class ProbableSet:
             offsets = errors * np.random.default_rng(0).choice([-1.0, 1.0], size=(1024, len(errors)))
         return self._cells_around(around + offsets).tightened(errors, around)
 
+    def around(self, cell: int, x: Floats) -> Cells:
+        """Return the cell of the class `cell` with budgets as at x."""
+        return self._cells_around(x[None]).with_label(cell)
+
+    def cover(self) -> Cells:
+        """Return cells that hold all that is accepted, `COVER` boxes of budgets for each class.
+
+        In a box of levels (`budget_search`) what is accepted has at least the lowest scores of the box, and a
+        score below 0 is not asked for. The box that leaves most room, in e_ij, is halved next.
+        """
+        theta, K = min(max(self.theta, SMALLEST), 1 - 2.0**-53), len(self.option.classes)
+        rule = rule_of(self.pairs, theta, bool(self.option.normalize) and K > 2, False)
+        cells, J, E = [], K - 1, rule.slope.shape[1]
+        for c in self.labels if self.theta < 1 else ():
+            a, shift, label = rule.a[c], rule.shift[c, :J], np.array([c])
+
+            def odds(levels: Floats, a: Floats = a, shift: Floats = shift) -> Floats:
+                return np.exp(np.minimum(shift - a * levels[:J], 700))
+
+            low, high = np.full((1, E), -1.0), np.ones((1, E))
+            if self.theta >= SMALLEST:  # otherwise nothing is asked for
+                low, high, _ = narrowed(rule, label, low, high)
+            boxes = [(low[0], high[0])]
+            while self.theta >= SMALLEST and 0 < len(boxes) < COVER:
+                widths = np.array([odds(low) - odds(high) for low, high in boxes])
+                k, j = np.unravel_index(widths.argmax(), widths.shape)
+                if not widths[k, j] > 0:
+                    break
+                low, high = boxes.pop(k)
+                middle = (shift[j] - np.log((odds(low) + odds(high))[j] / 2)) / a[j]
+                ends = np.array([low, low]), np.array([high, high])
+                ends[0][1, j] = ends[1][0, j] = middle
+                low, high, empty = narrowed(rule, np.repeat(label, 2), *ends)
+                boxes += [(low[i], high[i]) for i in (0, 1) if not empty[i]]
+            own = [np.unique(points) for points in rule.own[c, :J]]
+            for (low, _), *target in product(boxes, *own):
+                asked = [j for j in range(J) if a[j] > 0 and low[j] >= 0]
+                triples = [(target[j], q, low[j]) for j in asked for q in np.unique(rule.other[c, j])]
+                if all(l <= 1 and (l == 0 or self.pairs.apart[p, q] > 0) for p, q, l in triples):
+                    cells.append((c, triples))
+        return self._cut(score_cells(self.pairs, cells))
+
+    def _cut(self, cells: Cells) -> Cells:
+        """Return cells cut by the further pieces."""
+        for piece, of in self.pieces:
+            cells = cells.narrowed([piece], of)
+        return cells
+
     def _cells_around(self, points: Floats) -> Cells:
         """Return one convex cell of inputs that are probable enough per class, with budgets as at the points.
 
@@ -227,10 +277,7 @@ class ProbableSet:
             ]
             if all(l < 1 and pairs.apart[p, q] > 0 for p, q, l in triples):
                 cells.append((c, triples))
-        result = score_cells(pairs, cells)
-        for piece, of in self.pieces:
-            result = result.narrowed([piece], of)
-        return result
+        return self._cut(score_cells(pairs, cells))
 
 
 def score_cells(pairs: Pairs, cells: list[tuple[int, list[tuple[int, int, float]]]]) -> Cells:

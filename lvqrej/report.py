@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lvqrej.columns import as_frame
+from lvqrej.columns import as_frame, is_missing
 from lvqrej.storage import write_whole
 from lvqrej.thresholds import interval
 from lvqrej.validation import Floats, check_number, check_path, describe
@@ -58,8 +58,8 @@ class RejectReport:
         goes `up` or `down`, the `share` of that; `mean_change`, by how much where it changes, in its own
         units, NaN for categories; `most_often`, the most frequent change of a category, such as "female →
         male", empty for numbers (a column only if there are categories); `cost_share`, its part of all
-        costs; `holds`, in how many of the reasons it is that were asked for. Missing numbers change from
-        what the model takes them as.
+        costs; `holds`, in how many of the reasons it is that were asked for; `missing`, in how many rejects
+        it is missing (a column only if one is). Missing numbers change from what the model takes them as.
     costs : DataFrame
         Quantiles of the cost of acceptance, of all rejects, by the class that they would be accepted as, and
         with labels by true class.
@@ -137,8 +137,36 @@ class RejectReport:
             said.append(f"groups {differ} in {question} ({text})")
         return said
 
+    def next_steps(self) -> list[str]:
+        """Return what to measure, to collect or to look at next, in sentences.
+
+        Ambiguous rejects ask for better measurements, unfamiliar ones for training samples of their kind.
+        """
+        rates, first, steps = self.rates, self.features.iloc[0], []
+        if first["changed"] and any(cause.startswith("ambiguous") for cause in self.causes.index):
+            often = f"{first['changed']:.0f} of {len(self.distances)} counterfactuals"
+            steps.append(f"check {first.name} again, or measure it more exactly: it changes in {often}")
+        if "missing" in self.features:
+            lacks, name = self.features["missing"], self.features["missing"].idxmax()
+            steps.append(f"fill in {name}: it is missing in {lacks[name]} of {self.facts['rejects']} rejects")
+        for case in self.typical[self.typical["cause"] == "unfamiliar"].itertuples():
+            far = "it is" if case.rejects == 1 else f"{case.rejects} such rejects are"
+            steps.append(f"collect training samples like sample {case.sample}: {far} far from all known ones")
+        if "errors among the rejected" in rates.index and self.facts["rejects"]:
+            among, all_ = rates["share"][["errors among the rejected", "errors without rejects"]]
+            if among <= all_ > 0:
+                steps.append("try another option: what is rejected is not wrong more often than all samples")
+        if self.tests is not None and self.tests.loc["rejects", "p_value"] < 0.05:
+            ordered = self.groups.sort_values("reject_rate")
+            most, least = ordered.iloc[-1], ordered.iloc[0]
+            words = [f"{row['rejected']:.0f} of {row['samples']:.0f}" for row in (most, least)]
+            first = f"{self.facts['group']} {most.name}"
+            steps.append(f"look at {first} first: {words[0]} are rejected ({least.name}: {words[1]})")
+        return steps
+
     def __str__(self) -> str:
-        return ".\n".join(text[0].upper() + text[1:] for text in self.sentences()) + "."
+        said = [*self.sentences(), *(f"next: {step}" for step in self.next_steps())]
+        return ".\n".join(text[0].upper() + text[1:] for text in said) + "."
 
     def _repr_html_(self) -> str:
         from lvqrej.page import summary
@@ -188,6 +216,7 @@ class _Counts:
         self.rejected: list[Any] = []
         self.rejects: list[Any] = []
         self.sums: Any = 0.0
+        self.missing: Any = 0
         self.levels: Counter[tuple[int, str]] = Counter()
         self.central: dict[str, tuple[Any, Floats]] = {}
 
@@ -210,6 +239,8 @@ class _Counts:
         self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
         self.sums, self.required = self.sums + _changes(result), result.required
         self.levels.update(_level_changes(result))
+        if result.given is not None:
+            self.missing = self.missing + np.vectorize(is_missing, otypes=[int])(result.given).sum(axis=0)
         for kind in {*kinds}:
             before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
             row = np.append(before, rows[kinds == kind])
@@ -266,6 +297,8 @@ class _Counts:
         }
         if not any(categories):
             del columns["most_often"]
+        if np.any(self.missing):
+            columns["missing"] = self.missing
         features = pd.DataFrame(columns, index=pd.Index(self.required.names, name="feature"))
         return features.iloc[np.lexsort([-holds, -cost, -changed])]
 

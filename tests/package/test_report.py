@@ -109,6 +109,53 @@ def test_causes_features_and_costs_are_those_of_the_explanations(data, classifie
     assert report.costs.loc[("true class", "malignant"), "most"] == pytest.approx(truly.max())
 
 
+def test_rejects_and_causes_are_those_of_distances_by_hand(data, classifier, report):
+    X_old, _, X, y, _ = data
+    model, theta = classifier.option_.model, classifier.threshold_
+    known, labels = np.asarray(model.labels), np.unique(data[1])
+
+    def distances(table):
+        """Return |L (x - p)|^2 to the nearest prototype of each class, of shape (n, 2)."""
+        z = (table.to_numpy()[:, None] - model.prototypes) @ model.L.T
+        return np.stack([(z**2).sum(axis=2)[:, known == label].min(axis=1) for label in labels], axis=1)
+
+    near, far = np.sort(distances(X), axis=1).T
+    rejected = (far - near) / (far + near) < theta
+    assert report.rates.loc["rejected", "count"] == rejected.sum()
+    said = labels[distances(X).argmin(axis=1)]
+    assert report.rates.loc["errors without rejects", "count"] == (said != y).sum()
+    usual = np.quantile(distances(X_old).min(axis=1), 0.99, method="higher")
+    unfamiliar = rejected & (near > usual)
+    table = report.causes["rejects"]
+    assert table.get("unfamiliar", 0) == unfamiliar.sum()
+    assert table["ambiguous between benign and malignant"] == (rejected & ~unfamiliar).sum()
+    wrong = report.causes["wrong"]["ambiguous between benign and malignant"]
+    assert wrong == ((said != y) & rejected & ~unfamiliar).sum()
+
+
+def test_the_next_steps_name_what_the_tables_have_most_of(data, report):
+    steps = report.next_steps()
+    most = report.features["changed"].idxmax()
+    assert steps[0].startswith(f"check {most} again")
+    count, n = report.features["changed"].max(), report.facts["rejects"]
+    assert f"in {count} of {n} counterfactuals" in steps[0]
+    far = report.typical.set_index("cause")["sample"].get("unfamiliar")
+    assert any(f"like sample {far}:" in step for step in steps) == (far is not None)
+    rejected, samples = report.groups.loc["large", ["rejected", "samples"]].astype(int)
+    assert steps[-1].startswith(f"look at size large first: {rejected} of {samples} are rejected")
+    assert not any("try another option" in step for step in steps)
+    assert all(step in str(report) for step in steps)
+
+
+def test_rejects_that_are_not_wrong_more_often_are_told():
+    classifier, X, y = blobs(("reject_rate", 0.3))
+    labels = classifier.option_.predict(X)
+    assert "try another option" not in str(classifier.report(X, labels, reasons=0))  # there are no errors
+    labels[classifier.certainty(X).argmax()] = (labels[classifier.certainty(X).argmax()] + 1) % 3
+    assert "try another option" in classifier.report(X, labels, reasons=0).next_steps()[-1]
+    assert blobs(0.0)[0].report(X, y, reasons=0).next_steps() == []
+
+
 def test_held_counts_are_those_of_reasons_of_a_seeded_sample(data, classifier, report):
     X = data[2]
     rejected = np.flatnonzero(classifier.rejects(X))
@@ -269,6 +316,10 @@ def test_a_report_of_categories_and_gaps_speaks_of_the_tables_columns(mixed):
     assert report.features.loc[["sex", "fare"], "changed"].min() > 0
     assert " → " in report.features.loc["sex", "most_often"]
     assert not report.to_frame()["value"].isna().any()
+    lacks = X[classifier.rejects(X)].isna().sum()
+    assert report.features["missing"].reindex(X.columns).tolist() == lacks.tolist()
+    step = f": it is missing in {lacks.max()} of {len(whys)} rejects"
+    assert any(text.startswith("fill in ") and text.endswith(step) for text in report.next_steps())
 
 
 def test_the_typical_case_of_a_mixed_table_is_its_medoid(mixed):
@@ -336,14 +387,33 @@ def test_a_common_change_moves_numbers_and_leaves_categories(mixed):
     assert str(found).startswith(f"with fare {'+' if fare > 0 else '−'}")
 
 
-def test_a_common_change_of_what_cannot_move_is_refused(mixed):
+def test_a_common_change_leaves_missing_what_is_missing(mixed):
     classifier, X, _ = mixed
     rejects = X[classifier.rejects(X)]
-    row = int(rejects["age"].isna().to_numpy().argmax())
-    with pytest.raises(
-        ValueError, match=f"lack a value in column 'age'.*found none at row {row}: leave such"
-    ):
-        classifier.common_change(rejects)
+    lacking = rejects[rejects["age"].isna()]
+    some = pd.concat([lacking.iloc[:2], rejects[rejects["age"].notna()].iloc[:4]])
+    found = classifier.common_change(some, 0.5, effort=5)
+
+    def enough(age, fare):
+        """Return whether 3 are accepted, by the table with the offset added: a gap stays one."""
+        moved = some.assign(age=some["age"] + age, fare=some["fare"] + fare)
+        good = ~classifier.rejects(moved)
+        for name in ("age", "fare"):
+            ends = passengers()[0][::2][name]
+            low, high = np.minimum(ends.min(), some[name]), np.maximum(ends.max(), some[name])
+            good &= moved[name].isna() | ((low <= moved[name]) & (moved[name] <= high))
+        return good.sum() >= 3
+
+    age, fare = found.delta[[1, 4]]
+    assert (found.delta[[0, 2, 3]] == 0).all()
+    assert enough(age, fare)
+    scale, rng = classifier.scale_[[1, 4]], np.random.default_rng(0)
+    tried = rng.dirichlet([0.5, 0.5, 0.2], 60)[:, :2] * rng.choice([-1, 1], (60, 2)) * scale
+    assert not any(enough(*offset) for offset in tried * found.lower_bound * (1 - 1e-6))
+    only = classifier.common_change(lacking.iloc[:2].assign(fare=some["fare"].iloc[:2]), 0.5, effort=5)
+    assert only.delta[1] == 0  # nobody's age is known
+    text = str(classifier.common_change(some, 0.5, fixed=["fare"], effort=5))
+    assert "age is missing in 2 of them and stays so" in text
     with pytest.raises(NoCounterfactualError, match=r"of numbers \(categories stay as they are\)"):
         classifier.common_change(rejects, 1.0, fixed=["age", "fare"])
 
@@ -670,15 +740,63 @@ def test_bounds_that_leave_one_value_are_met_to_the_digit():
         )
 
 
-def test_with_probabilities_of_three_classes_the_answer_is_valid_and_the_gap_honest():
+@pytest.fixture(scope="module")
+def probable():
     X, y = load_iris(return_X_y=True)
     option = ProbabilisticCertainty().fit(X, y)
     theta = float(np.quantile(option.certainty(X), 0.1))
-    rejects = X[~option.accepts(X, theta)][:6]
-    found = common_change(option, theta, rejects, 0.5)
-    assert option.accepts(rejects + found.delta, theta).sum() >= 3
+    return option, theta, X[~option.accepts(X, theta)][:6]
+
+
+def smaller_offset(option, theta, X, wanted, start, rounds=150, seed=0):
+    """Return the size of a small offset near a first one: random steps, each shortened as far as it goes."""
+    rng, best = np.random.default_rng(seed), start
+
+    def enough(offsets):
+        moved = X[None] + offsets[:, None]
+        return option.accepts(moved.reshape(-1, X.shape[1]), theta).reshape(len(offsets), -1).sum(1) >= wanted
+
+    for step in np.geomspace(1, 1e-3, rounds):
+        trial = best + step * np.abs(best).max() * rng.normal(size=(40, len(best))) * rng.integers(
+            0, 2, (40, 1)
+        )
+        trial = np.where(rng.random(trial.shape) < 0.2, 0.0, trial)
+        trial = np.vstack([part * trial for part in np.linspace(0.8, 1, 5)])
+        sizes = np.where(enough(trial), np.abs(trial).sum(axis=1), np.inf)
+        best = trial[sizes.argmin()] if sizes.min() < np.abs(best).sum() else best
+    return np.abs(best).sum()
+
+
+@pytest.mark.parametrize(("share", "gap"), [(0.5, 0.06), (1.0, 0.5)])
+def test_with_probabilities_of_three_classes_no_search_finds_less_than_the_bound(probable, share, gap):
+    option, theta, rejects = probable
+    wanted = int(6 * share)
+    found = common_change(option, theta, rejects, share)
+    assert option.accepts(rejects + found.delta, theta).sum() >= wanted
     alone = np.sort(explain(option, theta, rejects).distances)
-    assert 0 < found.lower_bound <= alone[2] * (1 + 1e-9) <= found.distance * (1 + 2e-3)
+    searched = smaller_offset(option, theta, rejects, wanted, found.delta)
+    assert found.lower_bound <= searched * (1 + 1e-9)
+    assert searched >= 0.97 * found.distance
+    assert found.lower_bound >= alone[wanted - 1] * (1 - 2e-3)
+    assert 0 < found.gap <= gap
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("level", [0.0, 0.02, 0.1, 0.4, 0.7])
+def test_cells_cover_all_that_is_probable_enough(probable, normalize, level):
+    known = probable[0]
+    option = ProbabilisticCertainty.from_pairs(
+        known.models_, known.alpha_, known.beta_, known.classes, normalize
+    )
+    rng = np.random.default_rng(0)
+    corner = load_iris().data
+    X = corner[rng.integers(len(corner), size=4000)] + rng.normal(0, 0.7, (4000, 4))
+    theta = float(np.quantile(option.certainty(X), level)) if level else 1e-9
+    accepted = X[option.accepts(X, theta)]
+    labels, cover = option.predict(accepted), option.cells(theta).cover()
+    for label, name in enumerate(option.classes):
+        inside = [cell.contains(accepted, 1e-9) for cell in cover if cell.label == label]
+        assert np.array(inside).reshape(len(inside), -1).any(axis=0)[labels == name].all()
 
 
 def test_a_classifier_knows_units_and_ranges(data, classifier):
