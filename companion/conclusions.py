@@ -17,6 +17,7 @@ FIRST_ENTRIES, FIRST_CONCLUSIONS = "first_edition_entries.csv", "first_edition_c
 #: The paper's own data that the first edition had; its Flip was synthetic.
 FIRST_DATA = ("wine", "breast_cancer")
 _ENTRY = ["table", "option", "data", "column"]
+_REST = "training or rounding"
 
 Frame: TypeAlias = Any  # pandas has no types
 
@@ -68,8 +69,9 @@ def changes(folder: str | PathLike[str], data: Iterable[str]) -> Frame:
     """Return the conclusions whose verdict is not that of the first edition, and why.
 
     The reason is "data" if on the first edition's own real data the verdict is still the old one. Else it is
-    "time" of a conclusion about cost, and "training" of the others: protocol, seeds and data are the same
-    there, and the engine gives the same answers for the first edition's models (first_edition_engine.csv).
+    "time" of a conclusion about cost, and "training or rounding" of the others: protocol, seeds and data are
+    the same there, and the engine gives the same answers for the first edition's models
+    (first_edition_engine.csv).
 
     Returns
     -------
@@ -79,10 +81,8 @@ def changes(folder: str | PathLike[str], data: Iterable[str]) -> Frame:
     first = pd.read_csv(Path(folder) / FIRST_CONCLUSIONS).set_index("the paper concludes")
     now = conclusions(folder, data).set_index("the paper concludes")
     same_data = conclusions(folder, FIRST_DATA).set_index("the paper concludes")
-    reasons = (same_data["here"] == first["here"].reindex(same_data.index)).map(
-        {True: "data", False: "training"}
-    )
-    reasons[(reasons == "training") & (same_data["about"] == "cost")] = "time"
+    reasons = (same_data["here"] == first["here"].reindex(same_data.index)).map({True: "data", False: _REST})
+    reasons[(reasons == _REST) & (same_data["about"] == "cost")] = "time"
     rows = [
         {
             "the paper concludes": claim,
@@ -110,7 +110,7 @@ def changed_entries(compared: Frame, folder: str | PathLike[str]) -> Frame:
     -------
     DataFrame
         The columns that name an entry; `run` ("ours" or "deviating"); `first` and `now` (the words), both
-        means of ours, and `why`: "data" where the first edition had a stand-in, else "training".
+        means of ours, and `why`: "data" where the first edition had a stand-in, else "training or rounding".
     """
     first = pd.read_csv(Path(folder) / FIRST_ENTRIES)
     both = compared.merge(first, on=_ENTRY, suffixes=("", "_first"))
@@ -126,7 +126,7 @@ def changed_entries(compared: Frame, folder: str | PathLike[str]) -> Frame:
             mean_now=other[f"{run}_mean"],
         )
         stood_in = ~other["data"].isin(FIRST_DATA)
-        parts.append(part.assign(why=stood_in.map({True: "data", False: "training"})))
+        parts.append(part.assign(why=stood_in.map({True: "data", False: _REST})))
     return pd.concat(parts, ignore_index=True)
 
 
