@@ -29,8 +29,8 @@ GRID, LEVELS, SLOW_ROUNDS = (2, 10, 1000), (4, 40, 45_000), 4
 GAP, LEVEL_GAP = 1e-2, 1e-9
 #: So many corners of the noise are tried on an answer.
 _DRAWS = 8
-#: Samples with more moves than this together are searched apart.
-_MOST_MOVES = 512
+#: Samples with more moves than this together, or with more numbers and moves in all, are searched apart.
+_MOST_MOVES, _MOST_NUMBERS = 512, 2**15
 
 
 class Moves(NamedTuple):
@@ -92,14 +92,15 @@ def make_possible(
     """
     X, (lower, upper), n = query.samples, box, len(query.samples)
     moves = Moves.of(query.required, X, lower, upper)
-    if len(moves.prices) > _MOST_MOVES and n > 1:
+    m = len(moves.prices)
+    if n > 1 and m and (m > _MOST_MOVES or n * (X.shape[1] + m) > _MOST_NUMBERS):
         for part in (slice(0, n // 2), slice(n // 2, n)):
             mine = answers._replace(**{name: getattr(answers, name)[part] for name in answers._fields[:-1]})
             aims = [np.broadcast_to(margin, n)[part] for margin in margins]
             make_possible(query._replace(samples=X[part]), accepted, mine, (lower[part], upper[part]), aims)
         return
     problem = _Possible(query, accepted, answers, box, margins, moves)
-    width, most, numbers = LEVELS if len(moves.prices) else GRID
+    width, most, numbers = LEVELS if m else GRID
     rounds = SLOW_ROUNDS if accepted.gap > 0 else min(most, isqrt(numbers // problem.U.shape[1]))
     roots = problem.roots()
     for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, width), strict=True):
