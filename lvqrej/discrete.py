@@ -46,7 +46,8 @@ class Moves(NamedTuple):
     @staticmethod
     def of(required: Any, X: Floats, lower: Floats, upper: Floats) -> Moves:
         """Return the moves that some of the samples may make."""
-        (n, d), blocks, parts = X.shape, required.blocks, []
+        (n, d), blocks = X.shape, required.blocks
+        parts: list[Any] = []
         own = np.array([block.of(X) for block in blocks], dtype=np.intp).reshape(-1, n).T
         stays = np.ones(own.shape, dtype=bool)
         for b, block in enumerate(blocks):
@@ -244,7 +245,8 @@ class _Possible(Problem):
         for b, at in self.groups:
             possible &= self.moves.stays[rows, b] | (upper[:, at] > 0).any(axis=1)
         start = np.clip(self.U[rows], lower, upper)
-        moved, found = self.cost(rows, start), [None] * len(rows)
+        moved = self.cost(rows, start)
+        found: list[Found | None] = [None] * len(rows)
         own = possible & self.judged(rows, start)[1]  # nothing in the box is nearer
         for k in np.flatnonzero(own):
             found[k] = Found(start[k], -1, START, 0.0)
@@ -279,7 +281,7 @@ class _Possible(Problem):
         best: list[tuple[float, Any]] = [(np.inf, None)] * len(nodes)
         tried = [(k, found) for k, found in enumerate(relaxed) if found is not None]
         tried = [(k, found) for k, found in tried if self.is_new(nodes[k].row, found.point)]
-        boxes = []
+        boxes: list[tuple[int, Node]] = []
         if tried:
             Z = np.array([found.point for _, found in tried])
             between = self.between([nodes[k].row for k, _ in tried], Z).any(axis=1)
@@ -304,7 +306,7 @@ class _Possible(Problem):
             if not valid.any():
                 continue
             firm, costs = self.holds(rows, points), self.cost(rows, points)
-            firm |= [found.path == START and way is not None for _, found in tried]
+            firm |= np.array([found.path == START and way is not None for _, found in tried])
             for c in np.flatnonzero(valid).tolist():
                 k, found = tried[c]
                 answer = points[c], verdicts.certainty[c], verdicts.label[c], firm[c], found
@@ -362,7 +364,8 @@ class _Possible(Problem):
         (between,) = self.between([node.row], z[None]).nonzero()[1:]
         if not len(between) and not off.any() and not self.judged([node.row], z[None])[1][0]:
             # Neither an answer nor the proof that there is none: other moves may still give one.
-            between = [g for g, (_, at) in enumerate(self.groups) if (node.lower < node.upper)[at].any()]
+            open_ = [(node.lower < node.upper)[at].any() for _, at in self.groups]
+            between = np.flatnonzero(open_)
         choices = [(g, j) for g in between if (j := self.leading(node, g, z)) is not None]
         if choices:
             g, j = max(choices, key=lambda one: min(z[one[1]], 1 - z[one[1]]) * self.weights[one[1]])
