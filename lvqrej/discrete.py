@@ -29,8 +29,8 @@ GRID, LEVELS, SLOW_ROUNDS = (2, 10, 1000), (4, 40, 45_000), 4
 GAP, LEVEL_GAP = 1e-2, 1e-9
 #: So many corners of the noise are tried on an answer.
 _DRAWS = 8
-#: Samples with more moves than this together are searched apart.
-_MOST_MOVES = 512
+#: Samples with more moves than this together, or with more numbers and moves in all, are searched apart.
+_MOST_MOVES, _MOST_NUMBERS = 512, 2**15
 
 
 class Moves(NamedTuple):
@@ -46,7 +46,8 @@ class Moves(NamedTuple):
     @staticmethod
     def of(required: Any, X: Floats, lower: Floats, upper: Floats) -> Moves:
         """Return the moves that some of the samples may make."""
-        (n, d), blocks, parts = X.shape, required.blocks, []
+        (n, d), blocks = X.shape, required.blocks
+        parts: list[Any] = []
         own = np.array([block.of(X) for block in blocks], dtype=np.intp).reshape(-1, n).T
         stays = np.ones(own.shape, dtype=bool)
         for b, block in enumerate(blocks):
@@ -92,14 +93,15 @@ def make_possible(
     """
     X, (lower, upper), n = query.samples, box, len(query.samples)
     moves = Moves.of(query.required, X, lower, upper)
-    if len(moves.prices) > _MOST_MOVES and n > 1:
+    m = len(moves.prices)
+    if n > 1 and m and (m > _MOST_MOVES or n * (X.shape[1] + m) > _MOST_NUMBERS):
         for part in (slice(0, n // 2), slice(n // 2, n)):
             mine = answers._replace(**{name: getattr(answers, name)[part] for name in answers._fields[:-1]})
             aims = [np.broadcast_to(margin, n)[part] for margin in margins]
             make_possible(query._replace(samples=X[part]), accepted, mine, (lower[part], upper[part]), aims)
         return
     problem = _Possible(query, accepted, answers, box, margins, moves)
-    width, most, numbers = LEVELS if len(moves.prices) else GRID
+    width, most, numbers = LEVELS if m else GRID
     rounds = SLOW_ROUNDS if accepted.gap > 0 else min(most, isqrt(numbers // problem.U.shape[1]))
     roots = problem.roots()
     for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, width), strict=True):
@@ -243,7 +245,8 @@ class _Possible(Problem):
         for b, at in self.groups:
             possible &= self.moves.stays[rows, b] | (upper[:, at] > 0).any(axis=1)
         start = np.clip(self.U[rows], lower, upper)
-        moved, found = self.cost(rows, start), [None] * len(rows)
+        moved = self.cost(rows, start)
+        found: list[Found | None] = [None] * len(rows)
         own = possible & self.judged(rows, start)[1]  # nothing in the box is nearer
         for k in np.flatnonzero(own):
             found[k] = Found(start[k], -1, START, 0.0)
@@ -278,7 +281,7 @@ class _Possible(Problem):
         best: list[tuple[float, Any]] = [(np.inf, None)] * len(nodes)
         tried = [(k, found) for k, found in enumerate(relaxed) if found is not None]
         tried = [(k, found) for k, found in tried if self.is_new(nodes[k].row, found.point)]
-        boxes = []
+        boxes: list[tuple[int, Node]] = []
         if tried:
             Z = np.array([found.point for _, found in tried])
             between = self.between([nodes[k].row for k, _ in tried], Z).any(axis=1)
@@ -303,7 +306,7 @@ class _Possible(Problem):
             if not valid.any():
                 continue
             firm, costs = self.holds(rows, points), self.cost(rows, points)
-            firm |= [found.path == START and way is not None for _, found in tried]
+            firm |= np.array([found.path == START and way is not None for _, found in tried])
             for c in np.flatnonzero(valid).tolist():
                 k, found = tried[c]
                 answer = points[c], verdicts.certainty[c], verdicts.label[c], firm[c], found
@@ -361,7 +364,8 @@ class _Possible(Problem):
         (between,) = self.between([node.row], z[None]).nonzero()[1:]
         if not len(between) and not off.any() and not self.judged([node.row], z[None])[1][0]:
             # Neither an answer nor the proof that there is none: other moves may still give one.
-            between = [g for g, (_, at) in enumerate(self.groups) if (node.lower < node.upper)[at].any()]
+            open_ = [(node.lower < node.upper)[at].any() for _, at in self.groups]
+            between = np.flatnonzero(open_)
         choices = [(g, j) for g in between if (j := self.leading(node, g, z)) is not None]
         if choices:
             g, j = max(choices, key=lambda one: min(z[one[1]], 1 - z[one[1]]) * self.weights[one[1]])
