@@ -124,6 +124,29 @@ def test_in_more_dimensions_no_accepted_point_beats_the_bound(seed, K):
     assert found.lower_bound <= np.abs(accepted).sum(axis=1).min() * (1 + 1e-9)
 
 
+def test_where_scores_below_0_are_enough_the_bound_is_not_lost():
+    """The outside of a ball is no cell: five classes at a threshold below a half have such sides."""
+    rng, K, d = np.random.default_rng(0), 5, 4
+    centres, models = 2 * rng.normal(size=(K, d)), {}
+    for pair in combinations(range(K), 2):
+        labels = np.concatenate((pair, rng.choice(pair, size=rng.integers(0, 1))))
+        L = rng.normal(size=(rng.integers(1, d + 1), d)) if rng.random() < 0.7 else None
+        models[pair] = PrototypeModel(centres[labels] + rng.normal(size=(len(labels), d)), labels, L)
+    alpha, beta = np.triu(-rng.uniform(0.5, 8, (K, K)), 1), np.triu(rng.normal(size=(K, K)), 1)
+    option = ProbabilisticCertainty.from_pairs(models, alpha + alpha.T, beta - beta.T, np.arange(K))
+    samples = 3 * rng.normal(size=(3000, d))
+    theta = float(np.quantile(option.certainty(samples), 0.8))
+    accepted = option.accepts(samples, theta)
+    X = samples[~accepted][:4]
+    found = explain(option, theta, X)
+    nearest = np.abs(X[:, None] - samples[accepted]).sum(axis=2).min(axis=1)
+    assert theta < 0.5
+    assert option.accepts(found.counterfactuals, theta).all()
+    assert (found.lower_bounds <= nearest).all()
+    assert (found.distances <= nearest).all()
+    assert np.median(found.gaps) < 0.15
+
+
 @modest
 @given(seeds)
 def test_no_accepted_point_around_the_answer_beats_a_tight_bound(seed):
