@@ -95,7 +95,9 @@ def numbered(
     )
     for p, index, number in named:
         if left < p[0] < right and low < p[1] < high:
-            ax.scatter(p[0], p[1], s=220, edgecolors="black", linewidths=2, zorder=4, **class_look(int(index)))
+            ax.scatter(
+                p[0], p[1], s=220, edgecolors="black", linewidths=2, zorder=4, **class_look(int(index))
+            )
             ax.annotate(
                 str(number),
                 p,
