@@ -39,9 +39,11 @@ _CLASSES: dict[str, Any] = {
     for kind in (
         RelativeSimilarity, DecisionDistance, LocalThresholds, ProbabilisticCertainty, PrototypeModel,
         Familiarity, AccuracyRejectCurve, OperatingPoint, Observed, GLVQ, GMLVQ, GlvqModel, GmlvqModel,
-        Column, Columns, *affine_steps(), make_column_selector, object, np.number, np.float64, np.float32,
+        Column, Columns, *affine_steps(), make_column_selector,
     )
 } | {"from_pairs": ProbabilisticCertainty.from_pairs}  # fmt: skip
+#: Types that parameters of pipelines may be; nothing is made of them.
+_TYPES: dict[str, Any] = {kind.__name__: kind for kind in (object, np.number, np.float64, np.float32)}
 
 
 class StorageError(ValueError):
@@ -122,7 +124,7 @@ def _encoded(value: Any, name: str) -> Any:
         value.dtype.kind in "biufU" or all(isinstance(item, str) for item in value.flat)
     ):
         return {"array": value.tolist(), "dtype": value.dtype.str}
-    if isinstance(value, type) and value in known:
+    if isinstance(value, type) and value in known | set(_TYPES.values()):
         return {"class": value.__name__}
     if isinstance(value, partial) and value.func in known and not value.args:
         return {"partial": value.func.__name__, "with": _items(value.keywords, name)}
@@ -155,6 +157,6 @@ def _decoded(stored: Any) -> Any:
     if kind == "array":
         return np.array(content, dtype=stored["dtype"])[()]
     if kind == "class":
-        return _CLASSES[content]
+        return (_CLASSES | _TYPES)[content]
     arguments = {key: _decoded(item) for key, item in stored["with"].items()}
     return partial(_CLASSES[content], **arguments) if kind == "partial" else _CLASSES[content](**arguments)
