@@ -209,7 +209,8 @@ class ProbableSet:
         """
         theta, K = min(max(self.theta, SMALLEST), 1 - 2.0**-53), len(self.option.classes)
         rule = rule_of(self.pairs, theta, bool(self.option.normalize) and K > 2, False)
-        cells, J, E = [], K - 1, rule.slope.shape[1]
+        cells: list[tuple[int, list[tuple[int, int, float]]]] = []
+        J, E = K - 1, rule.slope.shape[1]
         for c in self.labels if self.theta < 1 else ():
             a, shift, label = rule.a[c], rule.shift[c, :J], np.array([c])
 

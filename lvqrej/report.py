@@ -142,7 +142,8 @@ class RejectReport:
 
         Ambiguous rejects ask for better measurements, unfamiliar ones for training samples of their kind.
         """
-        rates, first, steps = self.rates, self.features.iloc[0], []
+        rates, first = self.rates, self.features.iloc[0]
+        steps: list[str] = []
         if first["changed"] and any(cause.startswith("ambiguous") for cause in self.causes.index):
             often = f"{first['changed']:.0f} of {len(self.distances)} counterfactuals"
             steps.append(f"check {first.name} again, or measure it more exactly: it changes in {often}")
