@@ -230,8 +230,8 @@ def report_chart(report: Any, most: int = 12) -> Any:
         why.barh(range(len(causes)), causes["rejects"], height=0.6, color=_BLUE)
         why.set(title="why", xlabel="number of rejects")
         _name_rows(why, causes.index)
-        counts = (features[name].to_numpy() for name in ("up", "down", "changed"))
-        _draw_counts(what, features.index, *counts, "rejects")
+        up, down, changed = (features[name].to_numpy() for name in ("up", "down", "changed"))
+        _draw_counts(what, features.index, up, down, changed, "rejects")
         what.set_title("what would have to change")
         if len(report.distances):
             costs = np.sort(report.distances)

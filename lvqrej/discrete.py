@@ -168,7 +168,7 @@ class _Possible(Problem):
 
     def roots(self) -> list[Node]:
         """Return a node for each sample that may need another answer, at its own levels if these have one."""
-        answers, moves = self.answers, self.moves.allowed.any(axis=1)
+        answers, moves = self.answers, np.asarray(self.moves.allowed.any(axis=1))
         Z = self.U.copy()
         Z[answers.found, : self.d] = answers.counterfactuals[answers.found]
         wanted = self.off_grid(slice(None), Z).any(axis=1) | (moves & (answers.distances > 0))
@@ -284,7 +284,7 @@ class _Possible(Problem):
         boxes: list[tuple[int, Node]] = []
         if tried:
             Z = np.array([found.point for _, found in tried])
-            between = self.between([nodes[k].row for k, _ in tried], Z).any(axis=1)
+            between = np.asarray(self.between([nodes[k].row for k, _ in tried], Z).any(axis=1))
             for k, found in [one for one, yes in zip(tried, between, strict=True) if yes]:
                 for least in (0.0, 0.5):
                     box = self.at_options(nodes[k], found.point, least)
@@ -293,8 +293,8 @@ class _Possible(Problem):
             tried = [one for one, yes in zip(tried, between, strict=True) if not yes]
         if boxes:
             rows, lower, upper = (np.array([box[part] for _, box in boxes]) for part in range(3))
-            points = self.nearest(rows, lower, upper)[1]
-            tried += [(k, one) for (k, _), one in zip(boxes, points, strict=True) if one is not None]
+            there = self.nearest(rows, lower, upper)[1]
+            tried += [(k, one) for (k, _), one in zip(boxes, there, strict=True) if one is not None]
         if not tried:
             return best
         rows, Z = np.array([nodes[k].row for k, _ in tried]), np.array([found.point for _, found in tried])
@@ -352,11 +352,13 @@ class _Possible(Problem):
 
     def branch(self, node: Node, relaxed: Found | None, cutoff: float) -> list[Node]:
         """Divide a node at a block that stands between its options, or at a number off the grid."""
-        if node.found is not None and node.upper[self.d :].any():  # its own levels are not all there are
+        own = node.found
+        if own is not None and node.upper[self.d :].any():  # its own levels are not all there are
             worth = np.append(np.ones(self.d, dtype=bool), self.moves.prices < cutoff)
             node = node._replace(upper=np.where(worth, node.upper, 0.0))
-            other = node.upper[self.d :].any()
-            return [node._replace(found=None) if other else node._replace(bound=node.found.bound)]
+            if not node.upper[self.d :].any():
+                return [node._replace(bound=own.bound)]
+            return [node._replace(found=None)]
         z, off = self.U[node.row], np.zeros(1, dtype=bool)
         if relaxed is not None:
             z, node = relaxed.point, node._replace(bound=relaxed.bound, found=None)
@@ -366,7 +368,7 @@ class _Possible(Problem):
             # Neither an answer nor the proof that there is none: other moves may still give one.
             open_ = [(node.lower < node.upper)[at].any() for _, at in self.groups]
             between = np.flatnonzero(open_)
-        choices = [(g, j) for g in between if (j := self.leading(node, g, z)) is not None]
+        choices = [(g, j) for g in between.tolist() if (j := self.leading(node, g, z)) is not None]
         if choices:
             g, j = max(choices, key=lambda one: min(z[one[1]], 1 - z[one[1]]) * self.weights[one[1]])
             rest = node.upper.copy()
