@@ -48,7 +48,7 @@ class Moves(NamedTuple):
         """Return the moves that some of the samples may make."""
         (n, d), blocks = X.shape, required.blocks
         parts: list[Any] = []
-        own = np.array([block.of(X) for block in blocks], dtype=np.intp).reshape(-1, n).T
+        own = np.array([block.of(X) for block in blocks], dtype=np.intp).reshape(len(blocks), n).T
         stays = np.ones(own.shape, dtype=bool)
         for b, block in enumerate(blocks):
             low, high = lower[:, None, block.at], upper[:, None, block.at]
@@ -149,7 +149,7 @@ class _Possible(Problem):
         )
         self.accepted = accepted.along(moves.ways) if len(moves.prices) else accepted
         self.U, self.weights = np.hstack([X, none]), np.append(required.weights, moves.prices)
-        self.grid = replace(required, steps=np.append(required.steps, none[0]))
+        self.grid = replace(required, steps=np.append(required.steps, np.zeros(len(moves.prices))))
         # The columns of levels stay as they are: moves are made instead.
         self.lower, self.upper = (
             np.hstack([np.where(numbers, end, X), more])
@@ -247,7 +247,8 @@ class _Possible(Problem):
         start = np.clip(self.U[rows], lower, upper)
         moved = self.cost(rows, start)
         found: list[Found | None] = [None] * len(rows)
-        own = possible & self.judged(rows, start)[1]  # nothing in the box is nearer
+        own = possible & (moved > 0)  # the samples themselves are rejected
+        own[own] = self.judged(rows[own], start[own])[1]  # then nothing in the box is nearer
         for k in np.flatnonzero(own):
             found[k] = Found(start[k], -1, START, 0.0)
         possible &= own | (lower < upper).any(axis=1)
@@ -364,7 +365,8 @@ class _Possible(Problem):
             z, node = relaxed.point, node._replace(bound=relaxed.bound, found=None)
             off = self.off_grid(node.row, z)
         (between,) = self.between([node.row], z[None]).nonzero()[1:]
-        if not len(between) and not off.any() and not self.judged([node.row], z[None])[1][0]:
+        valid = relaxed is not None and self.judged([node.row], z[None])[1][0]
+        if not len(between) and not off.any() and not valid:
             # Neither an answer nor the proof that there is none: other moves may still give one.
             open_ = [(node.lower < node.upper)[at].any() for _, at in self.groups]
             between = np.flatnonzero(open_)

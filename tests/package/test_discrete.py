@@ -30,7 +30,7 @@ def random_option(rng, kind):
 
 def enumerated(option, theta, x, weights, grid):
     """Return the smallest distance of an accepted point of the grid, values that stay may be off it."""
-    values = [sorted({*np.arange(-6, 7, step), value}) for step, value in zip(grid, x, strict=True)]
+    values = [sorted({*np.arange(-6, 6.1, step), value}) for step, value in zip(grid, x, strict=True)]
     points = np.array(list(product(*values)))
     points = points[option.accepts(points, theta)]
     return np.min(np.abs(points - x) @ weights, initial=np.inf)

@@ -300,7 +300,7 @@ def test_the_sentence_tells_the_certainty_and_what_its_prototype_asks_for():
     option = LocalThresholds(RelativeSimilarity(model), [0.5, 0.9, 0.2])
     why = explain(option, 0, [1.5, 0.0])
     assert str(why).startswith(
-        "rejected: margin of relative similarity -0.1 below 0 (0.8 where the nearest prototype asks for 0.9)"
+        "rejected: margin of relative similarity −0.1 below 0 (0.8 where the nearest prototype asks for 0.9)"
     )
     assert why.certainty >= 0 == why.theta
     with pytest.raises(ValueError, match=r"thresholds must have shape \(3,\)"):
