@@ -9,6 +9,8 @@ from PIL import Image
 
 FOLDER = SITE / "figures"
 INDEX = FOLDER / "index.json"
+#: A table of times, measured while its chapter runs.
+MEASURED = {"tab-fast-ladder"}
 RECORDS = {record["id"]: record for record in json.loads(INDEX.read_text())} if INDEX.exists() else {}
 
 
@@ -42,8 +44,8 @@ def test_a_second_run_exports_the_same_bytes():
     again = ROOT / "_build" / "again"
     if not again.is_dir():
         pytest.skip("the notebooks have run only once: make notebooks")
-    for id, record in RECORDS.items():
-        for kind in {"csv", "svg"} & set(record["formats"]):
+    for id in RECORDS.keys() - MEASURED:
+        for kind in {"csv", "svg"} & set(RECORDS[id]["formats"]):
             first, second = (folder / f"{id}.{kind}" for folder in (FOLDER, again))
             assert first.read_bytes() == second.read_bytes(), first.name
 
