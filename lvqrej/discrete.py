@@ -22,9 +22,9 @@ from lvqrej.cells import START, AcceptedSet, Floats, Ints, Margin
 
 Mask = NDArray[np.bool_]
 
-#: Nodes of a sample in the first round, most rounds, and numbers that bound the square of their number, on a
-#: grid alone and with levels; and most rounds where a search takes long itself.
-GRID, LEVELS, SLOW_ROUNDS = (2, 10, 1000), (4, 40, 45_000), 4
+#: Nodes of a sample in the first round, on a grid alone and with levels; most rounds, where a search takes
+#: long itself and otherwise; and what bounds the square of their number times that of numbers and moves.
+GRID, LEVELS, SLOW_ROUNDS, ROUNDS, EFFORT = 2, 4, 4, 40, 140_000
 #: The relative gap at which a sample is done: of numbers, less is not worth a change of another feature.
 GAP, LEVEL_GAP = 1e-2, 1e-9
 #: So many corners of the noise are tried on an answer.
@@ -101,8 +101,8 @@ def make_possible(
             make_possible(query._replace(samples=X[part]), accepted, mine, (lower[part], upper[part]), aims)
         return
     problem = _Possible(query, accepted, answers, box, margins, moves)
-    width, most, numbers = LEVELS if m else GRID
-    rounds = SLOW_ROUNDS if accepted.gap > 0 else min(most, isqrt(numbers // problem.U.shape[1]))
+    width, most = LEVELS if m else GRID, SLOW_ROUNDS if accepted.gap > 0 else ROUNDS
+    rounds = min(most, isqrt(EFFORT // ((width - 1) * problem.U.shape[1])))
     roots = problem.roots()
     for root, found in zip(roots, branch_and_bound(problem, roots, LEVEL_GAP, rounds, width), strict=True):
         problem.keep(root, found)
@@ -164,7 +164,6 @@ class _Possible(Problem):
         ]
         self.signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, self.d))
         self.spare: dict[int, tuple[int, float, Any]] = {}
-        self.tried: set[tuple[int, bytes]] = set()
 
     def roots(self) -> list[Node]:
         """Return a node for each sample that may need another answer, at its own levels if these have one."""
@@ -218,7 +217,7 @@ class _Possible(Problem):
         return result
 
     def relax_all(self, nodes: Sequence[Node], cutoffs: Sequence[float]) -> list[tuple[float, Found | None]]:
-        """Bound nodes by their nearest points; moves that alone cost too much are left out."""
+        """Bound nodes by their nearest points, without what alone costs as much as the best answer known."""
         result: list[tuple[float, Found | None]] = [(node.bound, node.found) for node in nodes]
         done = [
             node.fine and node.bound >= (1 - GAP) * goal for node, goal in zip(nodes, cutoffs, strict=True)
@@ -227,9 +226,12 @@ class _Possible(Problem):
         if not asked:
             return result
         rows, lower, upper = (np.array([nodes[k][part] for k in asked]) for part in range(3))
-        goals, made, may = np.array(cutoffs)[asked, None], lower[:, self.d :], upper[:, self.d :]
-        price = (made @ self.moves.prices)[:, None] + self.moves.prices
-        may[(made < may) & (price >= goals)] = 0.0
+        start = np.clip(self.U[rows], lower, upper)
+        goals = np.array(cutoffs)[asked, None]
+        left = np.maximum(goals - self.cost(rows, start)[:, None], 0.0)
+        room = np.hstack([(left + 1e-9 * goals) / self.weights[: self.d], left > self.moves.prices])
+        lower = np.clip(self.grid.on_grid(start - room, 1), lower, start)
+        upper = np.clip(self.grid.on_grid(start + room, -1), start, upper)
         bounds, found = self.nearest(rows, lower, upper)
         for k, one, bound in zip(asked, found, bounds.tolist(), strict=True):
             bound = max(bound, nodes[k].bound)
@@ -281,16 +283,13 @@ class _Possible(Problem):
         """Put blocks at options, where numbers are searched again, then numbers on the grid in two ways."""
         best: list[tuple[float, Any]] = [(np.inf, None)] * len(nodes)
         tried = [(k, found) for k, found in enumerate(relaxed) if found is not None]
-        tried = [(k, found) for k, found in tried if self.is_new(nodes[k].row, found.point)]
         boxes: list[tuple[int, Node]] = []
         if tried:
             Z = np.array([found.point for _, found in tried])
             between = np.asarray(self.between([nodes[k].row for k, _ in tried], Z).any(axis=1))
             for k, found in [one for one, yes in zip(tried, between, strict=True) if yes]:
                 for least in (0.0, 0.5):
-                    box = self.at_options(nodes[k], found.point, least)
-                    if self.is_new(box.row, box.lower[self.d :]):
-                        boxes.append((k, box))
+                    boxes.append((k, self.at_options(nodes[k], found.point, least)))
             tried = [one for one, yes in zip(tried, between, strict=True) if not yes]
         if boxes:
             rows, lower, upper = (np.array([box[part] for _, box in boxes]) for part in range(3))
@@ -319,12 +318,6 @@ class _Possible(Problem):
                     one = flaws, float(costs[c]), answer
                     self.spare[nodes[k].row] = min(spare, one, key=lambda one: one[:2])
         return best
-
-    def is_new(self, row: int, tried: Floats) -> bool:
-        """Return whether something was not tried before."""
-        key, number = (row, tried.tobytes()), len(self.tried)
-        self.tried.add(key)
-        return len(self.tried) > number
 
     def at_options(self, node: Node, z: Floats, least: float) -> Node:
         """Return the part of a node with each block at an option: it moves if it has by more than `least`."""

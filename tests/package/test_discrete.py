@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from lvqrej import (
     DecisionDistance,
@@ -76,6 +77,30 @@ def test_the_bound_is_not_the_answer_where_a_nearer_one_is_not_worth_the_search(
             assert best * (1 - 1e-9) <= distance <= best / 0.98
             farther += distance > best * (1 + 1e-6)
     assert farther > 5
+
+
+def test_whole_numbers_of_many_columns_are_proven_where_no_grid_can_be_listed():
+    """Of two prototypes what is accepted is two half-spaces: an integer program has the nearest answers."""
+    rng, d = np.random.default_rng(2), 40
+    P, L = rng.integers(0, 7, size=(2, d)).astype(float), rng.normal(size=(3, d))
+    option = DecisionDistance(PrototypeModel(P, ["a", "b"], L))
+    X, weights = rng.integers(0, 7, size=(12, d)).astype(float), rng.uniform(0.2, 5.0, size=d)
+    theta = 1.1 * float(option.certainty(X).max())
+    result = explain(
+        option, theta, X, weights=weights, integers=range(d), bounds=dict.fromkeys(range(d), (0, 6))
+    )
+    normal = (P[1] - P[0]) @ L.T @ L
+    certainty = (X - P.mean(axis=0)) @ normal / np.square((P[1] - P[0]) @ L.T).sum()
+    normal /= np.square((P[1] - P[0]) @ L.T).sum()
+    for i, x in enumerate(X):
+        best = INF
+        for sign in (-1, 1):  # x + up - down
+            far = LinearConstraint(sign * np.append(normal, -normal), theta - sign * certainty[i], INF)
+            room = Bounds(0, np.append(6 - x, x))
+            best = min(best, milp(np.tile(weights, 2), constraints=far, bounds=room, integrality=1).fun)
+        assert result.lower_bounds[i] <= best * (1 + 1e-6)
+        assert best * (1 - 1e-6) <= result.distances[i] <= best / 0.98
+    assert (result.gaps <= 0.01).all()
 
 
 def test_decimals_are_those_of_their_text():
