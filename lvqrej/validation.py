@@ -96,7 +96,10 @@ def as_floats(values: Any, name: str, shape: str) -> Floats:
         # The cast would drop an imaginary part with no more than a warning.
         numbers = np.asarray(array.real, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must be numeric, of shape {shape}; found {describe(values)}") from error
+        columns = values.dtypes.items() if hasattr(values, "columns") else ()
+        text = [column for column, kind in columns if kind.kind not in "biuf"]
+        found = f"text in {text}: {name}.drop(columns={text}) leaves it out" if text else describe(values)
+        raise ValueError(f"{name} must be numeric, of shape {shape}; found {found}") from error
     if np.iscomplexobj(array):
         raise ValueError(f"{name} must be real; found complex numbers")
     if array.dtype.kind in "mM":

@@ -97,8 +97,13 @@ def test_weights_are_not_shared_and_mad_weights_measure_typical_deviations():
     assert mad_weights(mostly_zero).tolist() == [1, 1, 1]  # median, mean, and the largest of the others
     with pytest.raises(ValueError, match="X must vary in some feature"):
         mad_weights([[0, 1], [0, 1]])
-    with pytest.raises(ValueError, match="X must be numeric"):
-        mad_weights("abc")
+    for text in ("abc", pd.Series(["a", "b"])):
+        with pytest.raises(ValueError, match="X must be numeric"):
+            mad_weights(text)
+    X = pd.DataFrame({"size": [1, 2], "kind": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"found text in \['kind'\]: X.drop\(columns=\['kind'\]\) leaves it"):
+        mad_weights(X)
+    assert mad_weights(X.drop(columns=["kind"])) == [2]
 
 
 @pytest.mark.parametrize(
