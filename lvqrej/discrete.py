@@ -274,10 +274,10 @@ class _Possible(Problem):
         return self.query.judged(self.input(Z), self.query.samples[rows])
 
     def holds(self, rows: Any, Z: Floats) -> Mask:
-        """Return whether points stay valid at some corners of the noise."""
-        X, samples, noise = self.input(Z), self.query.samples[rows], self.query.noise
+        """Return whether points stay valid at some corners of the noise, of 1e-9 if none is asked for."""
+        X, samples, noise = self.input(Z), self.query.samples[rows], self.query.noise or 1e-9
         corners = [self.query.judged(X * (1 + noise * sign), samples)[1] for sign in self.signs]
-        return (noise > 0) & np.all(corners, axis=0)
+        return np.all(corners, axis=0)
 
     def restrict_all(self, nodes: Sequence[Node], relaxed: Sequence[Found | None]) -> list[tuple[float, Any]]:
         """Put blocks at options, where numbers are searched again, then numbers on the grid in two ways."""

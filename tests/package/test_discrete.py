@@ -119,6 +119,16 @@ def test_the_gap_has_the_price_of_the_grid_and_other_grids_are_left_alone():
     assert explain(option, 0.6, [9.0, 0.0], integers=[1]).counterfactual[0] == pytest.approx(20 / 3)
 
 
+def test_an_answer_of_the_grid_lies_on_the_boundary_only_if_it_does():
+    option = RelativeSimilarity(PrototypeModel([[0.0], [20.0]], ["a", "b"]))
+    inside = explain(option, 0.6, [9.0], integers=[0], noise=0)
+    assert (inside.firm, inside.counterfactual.tolist()) == (True, [6.0])
+    assert "boundary itself" not in str(inside)
+    on_it = explain(option, float(option.certainty([[6.0]])[0]), [9.0], integers=[0], noise=0)
+    assert (on_it.firm, on_it.counterfactual.tolist()) == (False, [6.0])
+    assert "boundary itself" in str(on_it)
+
+
 def test_variants_keep_to_the_grid():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(60, 3)).round(1) * 10, np.repeat([0, 1, 2], 20)
