@@ -16,7 +16,7 @@ import numpy as np
 
 from lvqrej.requirements import feature_index
 from lvqrej.validation import check_choice, check_number, describe
-from lvqrej.wording import before_and_after, proof, range_text, shown_certainties
+from lvqrej.wording import NAMED, before_and_after, listed, proof, range_text, shown_certainties
 
 #: Blue and orange of Okabe and Ito, told apart with every kind of colour vision: what goes up, what down.
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
@@ -281,7 +281,9 @@ def _alone(row: Any) -> str:
     levels = row.get("accepted_levels")
     if not isinstance(levels, dict):
         return range_text(*row[["low", "high", "low_open", "high_open"]])
-    return f"all but {' and '.join(map(str, levels))}" if levels else "every level"
+    names = [str(level) for level in levels]
+    names = names if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
+    return f"all but {listed(names)}" if levels else "every level"
 
 
 def _check_units(units: Any, names: list[str]) -> dict[int, str]:

@@ -259,10 +259,10 @@ def as_frame(X: Any) -> Any:
 
     if not hasattr(X, "iloc"):
         X = pd.DataFrame({name: X[name].to_list() for name in X.columns})
-    kinds = {"boolean": object, "string": "str"}
+    kinds = {"boolean": object, "bool": object, "string": "str", "object": object}
     frame = X.copy(deep=False)
     for k, (name, dtype) in enumerate(X.dtypes.items()):
-        if getattr(dtype, "na_value", None) is pd.NA:
+        if str(dtype) == "object" or getattr(dtype, "na_value", None) is pd.NA:
             kind = kinds.get(str(dtype).split("[")[0], np.float64)
             cells = X.iloc[:, k].astype(object).where(X.iloc[:, k].notna(), np.nan)
             frame[name] = cells.astype(kind)

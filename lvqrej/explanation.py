@@ -323,7 +323,9 @@ class Explanation:
             recorded = batch.required.on_grid(z, np.sign(z - self.sample)) if found else z
             if found and batch.option.judged(recorded, self.theta)[1][0]:
                 z = recorded
-            row = {"feature": self.feature_names[k], "taken_as": self.before[k]}
+            column = self.columns.columns[k]
+            taken = self.before[k] if column.levels is not None else column.fill
+            row = {"feature": self.feature_names[k], "taken_as": taken}
             row["accepted_at"] = self.columns.values(z[0])[k] if found else None
             row["accepted_as"] = answer.labels[0] if found else None
             rows.append(row | {"holds": not found and bool(np.isinf(answer.lower_bounds[0]))})

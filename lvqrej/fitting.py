@@ -316,7 +316,8 @@ def default_steps(X: Any) -> Any:
     if not hasattr(X, "columns") or not is_table(X):
         return StandardScaler()
     which: list[Any] = feature_names_of(X) or list(range(X.shape[1]))
-    kinds = zip(which, (getattr(dtype, "kind", "O") for dtype in X.dtypes), strict=True)
+    dtypes = X.infer_objects().dtypes  # numbers may be kept as objects
+    kinds = zip(which, (getattr(dtype, "kind", "O") for dtype in dtypes), strict=True)
     numbers = [k for k, kind in kinds if kind in "iuf"]
     others = [k for k in which if k not in numbers]
     filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())

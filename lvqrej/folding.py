@@ -84,6 +84,8 @@ def check_affine(name: str, step: Any) -> None:
     known = affine_steps()
     for inner, leaf in _leaves(name, step):
         found, kind = f"found step {inner!r}, a {type(leaf).__name__}", type(leaf).__name__
+        if kind == "FunctionTransformer" and leaf.func is None:  # what "passthrough" becomes
+            continue
         transform = getattr(type(leaf), "transform", None)
         if not isinstance(leaf, known) or all(transform is not getattr(k, "transform", 0) for k in known):
             instead = _INSTEAD.get(kind, "take scalers, encoders, SimpleImputer, PCA or feature selection")
@@ -92,7 +94,9 @@ def check_affine(name: str, step: Any) -> None:
                 f"{found}: {instead}"
             )
         if getattr(leaf, "clip", False):
-            raise ValueError(f"the steps before the LVQ model must not clip; {found} with clip=True")
+            raise ValueError(
+                f"the steps before the LVQ model must not clip; {found} with clip=True: take clip=False"
+            )
 
 
 class Fold(NamedTuple):
@@ -197,8 +201,9 @@ class _Probing:
             import pandas as pd
 
             table = pd.DataFrame({name: rows[:, k] for k, name in enumerate(self.names)})
-            for name, number in zip(self.names, self.is_number, strict=True):
-                table[name] = table[name].astype(float) if number else table[name]
+            for name, number, dtype in zip(self.names, self.is_number, self.X.dtypes, strict=True):
+                if number and str(dtype) != "object":
+                    table[name] = table[name].astype(float)
         elif all(self.is_number):
             table = rows.astype(float)
         return self.run(table)

@@ -142,6 +142,7 @@ class GLVQ(GlvqModel):  # type: ignore[misc]  # sklearn-lvq is untyped
         tags.estimator_type = "classifier"
         tags.classifier_tags = ClassifierTags()
         tags.target_tags.required = True
+        tags.input_tags.sparse = True  # what a OneHotEncoder gives; it is made dense
         return tags
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> Self:

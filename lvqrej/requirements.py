@@ -259,7 +259,10 @@ def check_requirements(
     """
     names, spread = columns.names, columns.spread
     observed = isinstance(bounds, Observed)
-    lower, upper = (bounds.lower, bounds.upper) if observed else _bounds(bounds, columns)
+    if observed:
+        lower, upper = bounds.lower, bounds.upper
+    else:
+        lower, upper, columns = _bounds(bounds, columns)
     steps = grid.steps.copy() if isinstance(grid, Observed) else spread(amounts(grid, "grid", names), 0.0)
     steps[spread(feature_mask(integers, "integers", names))] = 1.0
     ways = [
@@ -393,11 +396,12 @@ def feature_mask(value: Any, name: str, names: list[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats]:
-    names = columns.names
+def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, Columns]:
+    """Return lower and upper bounds, and columns that name an allowed level of those that are the same."""
+    names, named = columns.names, list(columns.columns)
     lower, upper = np.full(len(columns.owner), -np.inf), np.full(len(columns.owner), np.inf)
     if bounds is None:
-        return lower, upper
+        return lower, upper, columns
     if hasattr(bounds, "columns"):  # as X.agg(["min", "max"]) has it
         bounds = {column: bounds[column].tolist() for column in bounds.columns}
     if not isinstance(bounds, Mapping):
@@ -412,7 +416,9 @@ def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats]:
             raise ValueError(f"bounds must name each feature once; found {names[k]!r} twice")
         seen.add(k)
         if columns.columns[k].levels is not None:
-            upper[columns.at(k)] = _levels(pair, columns.columns[k])
+            upper[columns.at(k)] = _levels(pair, named[k])
+            groups = (sorted(group, key=lambda level: level not in pair) for group in named[k].levels or ())
+            named[k] = replace(named[k], levels=tuple(map(tuple, groups)))
             continue
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"bounds[{feature!r}] must be a pair (low, high); found {describe(pair)}")
@@ -422,16 +428,14 @@ def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats]:
                 side[i] = check_number(value, f"bounds[{feature!r}]")
         if lower[i] > upper[i] or lower[i] == np.inf or upper[i] == -np.inf:
             raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[i]:g}, {upper[i]:g})")
-    return lower, upper
+    return lower, upper, replace(columns, columns=named)
 
 
 def _levels(allowed: Any, column: Column) -> Floats:
     """Return 1 for allowed levels and 0 for others."""
-    known = set(column.places)
-    if isinstance(allowed, str) or not isinstance(allowed, Iterable) or not set(allowed) <= known:
-        raise ValueError(
-            f"bounds[{column.name!r}] must be a set of {list(column.places)}; found {describe(allowed)}"
-        )
+    known = list(column.places)
+    if isinstance(allowed, str) or not isinstance(allowed, Iterable) or any(a not in known for a in allowed):
+        raise ValueError(f"bounds[{column.name!r}] must be a set of {known}; found {describe(allowed)}")
     upper = np.zeros(column.width)
     upper[[column.places[level] for level in allowed]] = 1.0
     return upper

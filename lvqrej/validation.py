@@ -197,6 +197,8 @@ def validated(estimator: Any, X: Any, **training: Any) -> Any:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import validate_data
 
+    if hasattr(X, "toarray") and estimator.__sklearn_tags__().input_tags.sparse:
+        X = X.toarray()
     try:
         given = {"ensure_min_samples": 0} | training if "y" not in training else training
         data = validate_data(estimator, X, dtype=np.float64, order="C", reset="y" in training, **given)

@@ -61,7 +61,7 @@ def sparsest(option: Any, theta: float, X: ArrayLike, *, effort: int = 200, **op
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
     answers, fewest = _each(query, partial(sparsest_answer, accepted=accepted, effort=tries))
-    answers = _recorded(query, accepted, answers)
+    answers = _or_nearest(query, accepted, _recorded(query, accepted, answers))
     scopes = _counted(query, answers)
     result = query.result(answers, accepted, scopes=scopes, fewest=np.array(fewest, dtype=np.int64))
     return result[0] if query.single else result
@@ -97,9 +97,15 @@ def trade_off(option: Any, theta: float, x: ArrayLike, *, effort: int = 500, **o
     tries = int(check_number(effort, "effort", low=0, integer=True))
     accepted = query.accepted_set()
     levels = fewest_changes(Reject(query, accepted), tries, curve=True)
+    if query.required.steps.any():  # there the nearest may have more features
+        levels.append((valid_answers(query, accepted), levels[-1][1]))
     answers = joined([answer for answer, _ in levels], len(levels))
-    answers = _recorded(query, accepted, answers)
-    fewest = np.array([number for _, number in levels], dtype=np.int64)
+    answers = _or_nearest(query, accepted, _recorded(query, accepted, answers))
+    falls = answers.distances < np.minimum.accumulate(np.append(np.inf, answers.distances[:-1]))
+    falls |= ~answers.found
+    kept = [answers.row(i) for i in np.flatnonzero(falls).tolist()]
+    answers = joined(kept, len(kept))
+    fewest = np.array([number for _, number in levels], dtype=np.int64)[falls]
     return query.result(answers, accepted, scopes=_counted(query, answers), fewest=fewest)
 
 
@@ -162,6 +168,10 @@ def several(
     else:
         answers = _best_first(Reject(query, accepted), wanted, other)
         answers = [_recorded(query, accepted, answer) for answer in answers]
+        # On the grid another one may be nearer. A bound is of all that differ from the answers before it.
+        order = np.argsort([float(one.distances[0]) for one in answers], kind="stable")
+        bounds = [answers[order[place:].min()].lower_bounds for place in range(len(order))]
+        answers = [answers[i]._replace(lower_bounds=b) for i, b in zip(order, bounds, strict=True)]
         scopes = [" with other features than the former" if i else "" for i in range(len(answers))]
     return query.result(joined(answers, len(answers)), accepted, scopes=scopes)
 
@@ -351,6 +361,24 @@ def _recorded(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
         make_possible(query._replace(samples=start), accepted, answers, (low, high), LADDER[-1:])
         answers.distances[:] += price
         answers.lower_bounds[:] = proven
+    return answers
+
+
+def _or_nearest(query: Query, accepted: AcceptedSet, answers: Answers) -> Answers:
+    """Take the answers of `explain` on the grid where they are nearer and change no more features.
+
+    What it proves holds of all answers.
+    """
+    if query.required.steps.any() and len(query.samples):
+        near, changed = valid_answers(query, accepted), query.required.columns.gathered
+        rows = np.arange(len(answers.found)) % len(query.samples)
+        counts, own = (changed(one.counterfactuals != query.samples).sum(axis=1) for one in (near, answers))
+        better = (near.distances[rows] < answers.distances) & (counts[rows] <= own)
+        for name in Answers._fields[:-1]:
+            if name != "lower_bounds":
+                getattr(answers, name)[better] = getattr(near, name)[rows][better]
+        proven = np.maximum(answers.lower_bounds, near.lower_bounds[rows])
+        answers.lower_bounds[:] = np.minimum(proven, answers.distances)
     return answers
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from lvqrej.columns import is_missing, plain
 from lvqrej.validation import Floats
 
 #: A changed feature's index and its values as shown, before and after.
@@ -96,11 +97,16 @@ def before_and_after(why: Any) -> list[Shown]:
     columns, costs, texts = why.columns, why.costs, []
     shown = columns.values(shown_counterfactual(why))
     for k in why.changed:
-        same = [level_text(level) for level in columns.columns[k].same(why.after[k])]
-        text = number(shown[k]) if columns.columns[k].levels is None else level_text(why.after[k])
-        text += f" (or {' or '.join(same[:2])}{', ...' if same[2:] else ''})" if same else ""
+        column = columns.columns[k]
+        text = number(shown[k]) if column.levels is None else _with_same(column, why.after[k])
         texts.append((k, _before(why.before[k], shown[k]), text))
     return sorted(texts, key=lambda text: -costs[text[0]])
+
+
+def _with_same(column: Any, level: Any) -> str:
+    """Return a level, and which others the model does not tell from it."""
+    same = [level_text(other) for other in column.same(level)]
+    return level_text(level) + (f" (or {' or '.join(same[:2])}{', ...' if same[2:] else ''})" if same else "")
 
 
 def level_text(level: Any) -> str:
@@ -172,16 +178,31 @@ def _sentence(why: Any, shown: list[Shown]) -> str:
         verdict = f"rejected: {certainty} below {theta}{_asked(why)}"
     else:
         verdict = f"not what was asked for: {certainty} reaches {theta}"
-    return f"{verdict}; {_taken(why)}{what_if(why, shown)}; {proof(why)}"
+    return f"{verdict}; {_taken(why, shown)}{what_if(why, shown)}; {proof(why)}"
 
 
-def _taken(why: Any) -> str:
-    """Say what missing values are taken as."""
-    gaps = [k for k in why.batch.missing(why.row) if why.before[k] is not None]
-    names = listed([why.feature_names[k] for k in gaps])
-    taken = (why.before[k] for k in gaps)
-    values = listed([level_text(v) if isinstance(v, (str, bool)) else short(v, 4) for v in taken])
-    return f"{names} {'were' if len(gaps) > 1 else 'was'} missing, taken as {values}; " if gaps else ""
+def _taken(why: Any, shown: list[Shown]) -> str:
+    """Say what missing values and levels that were never seen are taken as."""
+    texts, own = {k: before for k, before, _ in shown}, why.batch.given
+    parts: dict[str, list[tuple[str, str]]] = {"missing": [], "never seen": []}
+    for k, column in enumerate(why.columns.columns if own is not None else ()):
+        value, name = own[why.row][k], column.name
+        if column.levels is None and is_missing(value):
+            taken = short(column.fill, 4) + " and marked as missing" if column.flag else texts.get(k)
+            parts["missing"].append((name, taken or short(column.fill, 4)))
+        elif column.levels is not None and len(column.levels) > 1 and plain(value) not in column.places:
+            place, lacks = column.place(value), is_missing(value)
+            known = [level for level in column.levels[place] if level is not None]
+            none = "a level of its own" if lacks and place != column.unknown else "no known level"
+            how = "missing" if lacks else "never seen"
+            called = name if lacks else f"{name} {level_text(value)}"
+            parts[how].append((called, _with_same(column, known[0]) if known else none))
+    said = ""
+    for how, pairs in parts.items():
+        if pairs:
+            names, values = (listed(words) for words in zip(*pairs, strict=True))
+            said += f"{names} {'were' if len(pairs) > 1 else 'was'} {how}, taken as {values}; "
+    return said
 
 
 def _asked(why: Any) -> str:

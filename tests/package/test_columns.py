@@ -253,6 +253,7 @@ def test_requirements_speak_of_the_users_columns(mixed):
     ("options", "message"),
     [
         ({"bounds": {"island": ["Hawaii"]}}, r"bounds\['island'\] must be a set of .*; found \['Hawaii'\]"),
+        ({"bounds": {"island": [["Dream"]]}}, r"bounds\['island'\] must be a set of .*; found \[\['Dream'"),
         ({"increase_only": ["island"]}, "increase_only must name numbers or ordered levels; found 'island'"),
         ({"weights": {"island": {("Dream", "Hawaii"): 1}}}, r"weights\['island'\] must have pairs of"),
         ({"weights": {"age": {("a", "b"): 1}}}, r"weights\['age'\] must be a number"),
@@ -298,6 +299,14 @@ def test_variants_of_an_answer(mixed):
     row = rejected.iloc[0]
     sets = [tuple(np.flatnonzero(mask)) for mask in classifier.explain(row, "several", k=3).changed]
     assert len(set(sets)) == len(sets) > 1
+    assert (few.distances <= near.distances * (1 + 1e-9))[few.counts == near.counts].all()
+    for k, (_, row) in enumerate(rejected.iterrows()):
+        curve = classifier.explain(row, "trade_off")
+        assert (np.diff(curve.distances) < 0).all()
+        assert (np.diff(curve.counts) > 0).all()
+        assert curve.distances[-1] == pytest.approx(near.distances[k])
+        assert (np.diff(classifier.explain(row, "several", k=4).distances) >= 0).all()
+    row = rejected.iloc[0]
     table = classifier.explain_per_class(row)
     assert np.isclose(table["distance"].min(), near.distances[0], rtol=2e-2)
     among = classifier.explain(rejected, "plausible", data=X, labels=y, on_infeasible="skip", level=1.0)
@@ -350,7 +359,8 @@ def test_a_missing_value_is_taken_as_the_imputer_takes_it_and_that_is_said(mixed
     assert len(rejected)
     median = X["age"].median()
     for why, (_, row) in zip(classifier.explain(rejected), rejected.iterrows(), strict=True):
-        assert f"age was missing, taken as {median:g}" in str(why)
+        assert "age was missing, taken as" in str(why) or row.isna().sum() > 1
+        assert f"taken as {median:g}" in str(why)
         assert why.before[0] == median
         could = why.missing.set_index("feature").loc["age"]
         assert could["taken_as"] == median
@@ -362,6 +372,14 @@ def test_a_missing_value_is_taken_as_the_imputer_takes_it_and_that_is_said(mixed
         elif could["accepted_at"] is not None:
             values["age"] = could["accepted_at"]
             assert classifier.predict(values).iloc[0] == could["accepted_as"]
+
+
+def test_missing_levels_are_told_with_missing_numbers(mixed):
+    classifier, X, _ = mixed
+    gaps = X.assign(age=np.nan, sex=None)
+    said = str(classifier.explain(gaps[classifier.rejects(gaps)].iloc[0], fixed=["age"]))
+    taken = f"{X['age'].median():g} and a level of its own"
+    assert f"age and sex were missing, taken as {taken}; it would be" in said
 
 
 def test_a_flag_of_missing_values_goes_off_when_the_value_is_given():
@@ -378,6 +396,9 @@ def test_a_flag_of_missing_values_goes_off_when_the_value_is_given():
     np.testing.assert_allclose(classifier.certainty(X), r, rtol=1e-7)
     rejected = X[classifier.rejects(X) & X["age"].isna()]
     result = classifier.explain(rejected, fixed=["mass", "sex", "island", "tagged"], on_infeasible="skip")
+    fill, why = round(X["age"].mean()), result[int(result.found.argmax())]
+    assert f"age was missing, taken as {fill} and marked as missing; it would be" in str(why)
+    assert why.missing["taken_as"].iloc[0] == fill
     answers = result.to_frame()[result.found]
     assert len(answers)
     assert answers["age"].notna().all()
@@ -412,7 +433,11 @@ def test_levels_that_were_never_seen_and_rare_ones():
             pd.DataFrame([row.replace(row["island"], "Tahiti")], columns=X.columns)
         ).iloc[0]
     ]
-    assert any("(or Samoa or Tahiti)" in one or "(or Hawaii or " in one for one in text)
+    # The answer names a level that may be, and says which others the model does not tell from it.
+    assert any("island were Tahiti (or Hawaii or Samoa) instead of" in one for one in text)
+    fiji = X.assign(island="Fiji")
+    said = str(classifier.explain(fiji[classifier.rejects(fiji)].iloc[0]))
+    assert "island Fiji was never seen, taken as Hawaii (or Samoa or Tahiti); it would be" in said
     strict = make_column_transformer(
         (OneHotEncoder(), ["sex", "island", "tagged"]), remainder=StandardScaler()
     )
@@ -514,6 +539,21 @@ def test_a_column_that_is_used_twice_keeps_all_distances():
     )
 
 
+def test_columns_that_are_passed_through_or_dropped():
+    X, y = table(2, gaps=False)
+    parts = [("levels", OneHotEncoder(sparse_output=False), ["island"]), ("gone", "drop", ["sex"])]
+    steps = ColumnTransformer([*parts, ("truth", "passthrough", ["tagged"])], remainder="passthrough")
+    for output in ("default", "pandas"):
+        estimator = make_pipeline(steps, StandardScaler(), GMLVQ()).set_output(transform=output)
+        classifier = fitted(X, y, estimator)
+        np.testing.assert_allclose(classifier.certainty(X), certainty_by_pipeline(classifier, X)[0])
+        answers = classifier.explain(X[classifier.rejects(X)])
+        r, labels = certainty_by_pipeline(classifier, answers.to_frame()[X.columns])
+        assert (r >= classifier.threshold_ - 1e-9).all()
+        assert (labels == answers.labels).all()
+        assert not answers.changed[:, 2].any()
+
+
 @pytest.mark.parametrize(
     ("step", "advice"),
     [
@@ -521,7 +561,7 @@ def test_a_column_that_is_used_twice_keeps_all_distances():
         (QuantileTransformer(n_quantiles=10), "transform the column before fit and predict"),
         (PolynomialFeatures(), "add the products as columns"),
         (KNNImputer(), "take a SimpleImputer"),
-        (MinMaxScaler(clip=True), "clip=True"),
+        (MinMaxScaler(clip=True), "clip=True: take clip=False"),
     ],
 )
 def test_what_cannot_be_folded_is_named_with_what_would_work(step, advice):
@@ -553,6 +593,29 @@ def test_frames_of_all_kinds_give_the_same_answers():
     rows = one.rejects(X)
     first, second = one.explain(X[rows]), two.explain(other[rows])
     np.testing.assert_allclose(first.distances, second.distances, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["object", "pyarrow"])
+def test_how_a_frame_keeps_its_cells_does_not_matter(kind):
+    """Numbers and truth values as objects, None for what is missing; columns of Arrow."""
+    X, y = table(4)
+    X["tagged"] = X["tagged"].astype(object).where(X.index % 7 > 0, None)
+    if kind == "object":
+        cells = X.astype(object)
+        other = cells.where(cells.notna(), None)
+    else:
+        other = X.convert_dtypes(dtype_backend="pyarrow")
+    one, two = fitted(X.replace({None: np.nan}), y), fitted(other, y)
+    np.testing.assert_allclose(one.certainty(X), two.certainty(other), rtol=1e-9)
+    assert [c.levels is None for c in two.option_.columns.columns] == [True, True, False, False, False]
+    rows = one.rejects(X)
+    first, second = one.explain(X[rows]), two.explain(other[rows])
+    np.testing.assert_allclose(first.distances, second.distances, rtol=1e-6)
+    codes = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["age"]), (StandardScaler(), ["mass"])
+    )
+    coded = fitted(other.dropna(), y[other.notna().all(axis=1)], make_pipeline(codes, GMLVQ()))
+    assert set(coded.option_.columns.columns[0].places) == set(X.dropna()["age"])
 
 
 def test_a_frame_that_is_not_of_pandas_is_taken_by_its_columns():
@@ -661,5 +724,8 @@ def test_a_missing_value_is_told_with_as_many_digits_as_are_meant():
     rows = X[X["age"].notna()].assign(mass=np.nan)
     taken = X["mass"].median()
     assert len(str(taken)) > 8
-    why = classifier.explain(rows[classifier.rejects(rows)].iloc[0])
-    assert f"mass was missing, taken as {taken:.4g};" in str(why)
+    row = rows[classifier.rejects(rows)].iloc[0]
+    assert f"mass was missing, taken as {taken:.4g};" in str(classifier.explain(row, fixed=["mass"]))
+    # Where it changes it is the same number twice, with as many digits as the change needs.
+    assert f"taken as {taken:.6g};" in (said := str(classifier.explain(row)))
+    assert f"instead of {taken:.6g};" in said
