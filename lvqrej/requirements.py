@@ -263,8 +263,11 @@ def check_requirements(
         lower, upper = bounds.lower, bounds.upper
     else:
         lower, upper, columns = _bounds(bounds, columns)
+    check_numbers(grid if isinstance(grid, Mapping) else (), "grid", columns)
     steps = grid.steps.copy() if isinstance(grid, Observed) else spread(amounts(grid, "grid", names), 0.0)
-    steps[spread(feature_mask(integers, "integers", names))] = 1.0
+    whole = feature_mask(integers, "integers", names)
+    check_numbers(np.flatnonzero(whole), "integers", columns)
+    steps[spread(whole)] = 1.0
     ways = [
         _way(feature_mask(value, name, names), name, columns)
         for name, value in (("increase_only", increase_only), ("decrease_only", decrease_only))
@@ -362,6 +365,14 @@ def amounts(value: Any, name: str, names: list[str], otherwise: Any = 0.0) -> Fl
     return given
 
 
+def check_numbers(features: Iterable[Any], name: str, columns: Columns) -> None:
+    """Raise a ValueError if one of the features, by index or name, is a category."""
+    for feature in features:
+        column = columns.columns[feature_index(feature, name, columns.names)]
+        if column.levels is not None:
+            raise ValueError(f"{name} must name columns of numbers; found the category {column.name!r}")
+
+
 def _weights(weights: Any, names: list[str]) -> Floats:
     if weights is None or isinstance(weights, Mapping):
         values = amounts(weights, "weights", names, 1.0)
@@ -416,6 +427,7 @@ def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, Columns]:
             raise ValueError(f"bounds must name each feature once; found {names[k]!r} twice")
         seen.add(k)
         if columns.columns[k].levels is not None:
+            pair = list(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else pair
             upper[columns.at(k)] = _levels(pair, named[k])
             groups = (sorted(group, key=lambda level: level not in pair) for group in named[k].levels or ())
             named[k] = replace(named[k], levels=tuple(map(tuple, groups)))
@@ -434,7 +446,7 @@ def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, Columns]:
 def _levels(allowed: Any, column: Column) -> Floats:
     """Return 1 for allowed levels and 0 for others."""
     known = list(column.places)
-    if isinstance(allowed, str) or not isinstance(allowed, Iterable) or any(a not in known for a in allowed):
+    if not isinstance(allowed, list) or any(level not in known for level in allowed):
         raise ValueError(f"bounds[{column.name!r}] must be a set of {known}; found {describe(allowed)}")
     upper = np.zeros(column.width)
     upper[[column.places[level] for level in allowed]] = 1.0

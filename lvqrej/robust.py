@@ -7,7 +7,7 @@ changes one by less than matters, or is not whole, the node is divided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from lvqrej.cells import MOST_CORNERS, AcceptedSet, corners
 from lvqrej.certainty import Certainty, Restricted, Verdicts
 from lvqrej.columns import Columns
 from lvqrej.counterfactual import Answers, Query, reason_of
-from lvqrej.requirements import amounts, feature_mask
+from lvqrej.requirements import amounts, check_numbers, feature_mask
 from lvqrej.sparsest import FAR, Reject, bounds_within
 from lvqrej.validation import Floats
 
@@ -50,8 +50,12 @@ class Execution(NamedTuple):
         """Check what was given, by feature or for all; only numbers have it."""
         names, numbers = columns.names, columns.numbers
         given = amounts(error, "error", names), amounts(least, "least", names)
+        whole = feature_mask(integers, "integers", names)
+        for value, name in ((error, "error"), (least, "least")):
+            check_numbers(value if isinstance(value, Mapping) else (), name, columns)
+        check_numbers(np.flatnonzero(whole), "integers", columns)
         error, least = (np.where(numbers, columns.spread(amount, 0.0), 0.0) for amount in given)
-        return Execution(error, least, numbers & columns.spread(feature_mask(integers, "integers", names)))
+        return Execution(error, least, numbers & columns.spread(whole))
 
 
 class Node(NamedTuple):

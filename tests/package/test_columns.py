@@ -256,6 +256,9 @@ def test_requirements_speak_of_the_users_columns(mixed):
         ({"bounds": {"island": [["Dream"]]}}, r"bounds\['island'\] must be a set of .*; found \[\['Dream'"),
         ({"increase_only": ["island"]}, "increase_only must name numbers or ordered levels; found 'island'"),
         ({"weights": {"island": {("Dream", "Hawaii"): 1}}}, r"weights\['island'\] must have pairs of"),
+        ({"integers": ["island"]}, "integers must name columns of numbers; found the category 'island'"),
+        ({"grid": {"sex": 1}}, "grid must name columns of numbers; found the category 'sex'"),
+        ({"how": "robust", "error": {"sex": 1}}, "error must name columns of numbers; found the category"),
         ({"weights": {"age": {("a", "b"): 1}}}, r"weights\['age'\] must be a number"),
         (
             {"constraints": (np.ones((1, 5)), [1])},
