@@ -135,7 +135,7 @@ def shortened(option, theta, x, steps):
 
 
 def test_a_search_that_has_not_met_the_nearest_answer_yet_does_not_rule_it_out():
-    """The answers that come first are a fifth too far here: parts of the search may not be closed on trust."""
+    """The answers that come first are a fifth too far here: no part may be closed on trust."""
     rng, d = np.random.default_rng([2, 5, 5, 0]), 5
     option = random_option(rng, 5, d, rising=1.0, most=1)
     X = 2 * rng.normal(size=(400, d))
