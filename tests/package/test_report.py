@@ -449,6 +449,14 @@ def test_rejects_without_an_answer_are_counted_and_told():
     assert len(report.costs) == len(report.distances) == 0
 
 
+def test_shares_of_features_are_of_the_rejects_that_have_an_answer():
+    classifier, X, _ = blobs(0.7)
+    whys = classifier.explain(X[classifier.rejects(X)], fixed=[0], on_infeasible="skip")
+    assert 0 < whys.found.sum() < len(whys)
+    shares = classifier.report(X, fixed=[0], reasons=0).features["share"]
+    assert shares.sort_index().tolist() == [0.0, 1.0]  # the other feature changes in every answer
+
+
 def test_local_thresholds_and_unknown_causes_have_a_report():
     X, y = make_blobs(200, centers=[[0, 0], [2.5, 0]], random_state=0)
     local = RejectOptionClassifier(GLVQ(), threshold=("reject_rate", 0.2), local=True).fit(X, y)
