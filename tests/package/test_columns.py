@@ -462,7 +462,7 @@ def pipeline(imputer, scaler, encoder, after, model):
     return make_pipeline(steps, AFTER[after](), model)
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=14, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     *(st.sampled_from(sorted(part)) for part in (IMPUTERS, SCALERS, ENCODERS, AFTER)),
     st.integers(0, 1000),
@@ -475,7 +475,7 @@ def test_any_pipeline_is_answered_by_inputs_that_it_accepts_itself(
     X, y = table(seed, n=90)
     X["tagged"] = X["tagged"].map({True: "yes", False: "no"})
     X["island"] = X["island"].astype(object)
-    model = GMLVQ(max_iter=200) if matrix else GLVQ(max_iter=200)
+    model = GMLVQ(max_iter=50) if matrix else GLVQ(max_iter=50)
     classifier = fitted(X, y, pipeline(imputer, scaler, encoder, after, model), option, rate=0.3)
     r, labels = certainty_by_pipeline(classifier, X)
     np.testing.assert_allclose(classifier.certainty(X), r, rtol=1e-6, atol=1e-9)
