@@ -531,6 +531,24 @@ def test_what_cannot_be_folded_is_named_with_what_would_work(step, advice):
         RejectOptionClassifier(make_pipeline(steps, GMLVQ())).fit(X, y)
 
 
+class Products(FeatureUnion):
+    """Made of scalers, but not affine: the product of two columns is so in each of them alone."""
+
+    def transform(self, X):
+        Z = super().transform(X)
+        return np.column_stack([Z, Z[:, 0] * Z[:, 1]])
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X, y).transform(X)
+
+
+def test_steps_that_multiply_columns_are_noticed_on_the_training_rows():
+    X, y = table(gaps=False)
+    model = make_pipeline(Products([("scaled", StandardScaler())]), GMLVQ())
+    with pytest.raises(ValueError, match=r"affine in numbers and levels; found other values at row \d+"):
+        RejectOptionClassifier(model).fit(X[NUMBERS], y)
+
+
 def test_whole_numbers_that_are_categories_are_levels():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"code": rng.choice([3, 7, 20], 150), "x": rng.normal(size=150)})

@@ -151,11 +151,11 @@ def test_prices_of_many_levels_are_proven_where_they_cannot_be_listed(kind):
 def test_a_category_makes_one_move_at_a_time():
     """Two levels together would be cheaper than anything that exists."""
     columns = Columns([Column("x"), Column("level", letters(3))])
-    L, P = [[1.0, 0.0, 1.0, 1.2]], [[-2.0, 1, 0, 0], [6.0, 1, 0, 0]]
+    L, P = [[1.0, 0.0, 1.0, 1.2]], [[-2.0, 1, 0, 0], [8.0, 1, 0, 0]]
     option = DecisionDistance(PrototypeModel(P, ["no", "yes"], L, columns=columns))
     row, asked = np.array([[0.0, "a"]], dtype=object), {"weights": {"x": 10.0}, "target": "yes", "noise": 0}
     result = explain(option, 0.01, row, **asked)
-    table = [(x, level) for x in np.linspace(0, 3, 3001) for level in "abc"]
+    table = [(x, level) for x in np.linspace(0, 4, 4001) for level in "abc"]
     lifted = columns.lifted(np.array(table, dtype=object))
     good = option.accepts(lifted, 0.01) & (option.predict(lifted) == "yes")
     best = min(10 * x + (level != "a") for (x, level), passed in zip(table, good, strict=True) if passed)
