@@ -228,7 +228,7 @@ MUTANTS = [
            "rows.S - 2 * square", "rows.S - square", _PROBABLE),
     Mutant("certificates", "planes above F", "lvqrej/budget_search.py",
            "return value + own - rule.log_kappa - 1e-12, g * slope",
-           "return value + own - rule.log_kappa + 0.05, g * slope", _PROBABLE),
+           "return value + own - rule.log_kappa + 0.05, g * slope", f"{_PROBABLE}::planes_lie_below"),
     Mutant("bounds", "branch and bound forgets closed nodes", "lvqrej/branch_and_bound.py",
            "closed[i] = min(closed[i], bound)", "closed[i] = closed[i]"),
     Mutant("bounds", "the grid's bound is its answer", "lvqrej/discrete.py",

@@ -15,9 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from companion.baselines import nearest_accepted
 from companion.baselines_convex import convex_probabilistic
 from companion.baselines_direct import direct_probabilistic, smooth_direct
+from lvqrej.budget_search import plane
 from lvqrej.cells import Ball, Cells
 from lvqrej.certainty import RelativeSimilarity
 from lvqrej.counterfactual import NoCounterfactualError, explain, explain_per_class
+from lvqrej.local_search import rule_of
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
@@ -340,6 +342,25 @@ def test_normalised_answers_agree_with_a_fine_grid(seed):
     nearest, found = on_the_grid(option, theta, x, weights), explain(option, theta, x, weights=weights)
     assert found.lower_bound <= nearest * (1 + 1e-9)
     assert found.distance <= nearest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("label", range(3))
+def test_planes_lie_below_what_the_probabilities_leave_to_be_desired(label):
+    """F = log((1 - p) / p) - log((1 - theta) / theta) of a normalised p, at the scores of inputs."""
+    rng, theta = np.random.default_rng(0), 0.6
+    option, X = random_option(rng, 3, normalize=True, rising=1.0, most=2), 2 * rng.normal(size=(50, 2))
+    rule, scores = rule_of(option.cells(theta).pairs, theta, True, False), []
+    for pair in zip(rule.first[label], rule.second[label], strict=True):
+        model = option.models()[min(pair), max(pair)]
+        own, other = (model.distances(X)[:, np.equal(model.labels, one)].min(axis=1) for one in pair)
+        scores.append((other - own) / (other + own))
+    p, s, labels = option.probabilities(X)[:, label], np.transpose(scores), np.full(50, label)
+    exact = np.log((1 - p) / p) - np.log((1 - theta) / theta)
+    np.testing.assert_allclose(plane(rule, labels, s, s, s)[0], exact, atol=1e-10)
+    low, high = s - 0.1 * rng.random(s.shape), s + 0.1 * rng.random(s.shape)
+    at = rng.uniform(low, high)
+    value, slopes = plane(rule, labels, low, high, at)
+    assert (value + (slopes * (s - at)).sum(axis=1) <= exact).all()
 
 
 # Two classes
