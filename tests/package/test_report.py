@@ -685,10 +685,13 @@ def test_of_many_cells_of_many_samples_none_is_forgotten(make, seed, wanted):
     assert found.lower_bound <= found.distance <= tried <= found.distance * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("make", [RelativeSimilarity, DecisionDistance])
-def test_a_common_change_is_the_smallest_of_all_choices(make):
-    rng = np.random.default_rng(1)
-    model = PrototypeModel(3 * rng.normal(size=(3, 2)), np.array(list("aab")), rng.normal(size=(2, 2)))
+@pytest.mark.parametrize(
+    ("make", "seed", "labels"),
+    [(RelativeSimilarity, 0, "abc"), (RelativeSimilarity, 1, "aab"), (DecisionDistance, 1, "aab")],
+)
+def test_a_common_change_is_the_smallest_of_all_choices(make, seed, labels):
+    rng = np.random.default_rng(seed)
+    model = PrototypeModel(3 * rng.normal(size=(3, 2)), np.array(list(labels)), rng.normal(size=(2, 2)))
     option, many = make(model), rng.normal(size=(200, 2))
     theta = float(np.quantile(option.certainty(many), 0.6))
     X = many[~option.accepts(many, theta)][:4]
