@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -48,7 +49,7 @@ class Mutant(NamedTuple):
     file: str
     old: str
     new: str
-    tests: str = ""  # beside the file's own examples; by the file's name if empty
+    tests: str = ""  # files, or file::part of names of tests; by the file's name if empty
     after: str = ""
 
     def text(self, folder: Path) -> str | None:
@@ -62,15 +63,32 @@ class Mutant(NamedTuple):
         return source[:place] + self.new + source[place + len(self.old) :]
 
     def arguments(self) -> list[str]:
-        """Return what pytest is asked to run."""
+        """Return what pytest is asked to run: the file's own examples, and the tests that belong to it."""
         package, *_, name = self.file.removesuffix(".py").split("/")
         folder = {"lvqrej": "package"}.get(package, package)
         own = f"tests/{folder}/test_{'solvers' if '/solvers/' in self.file else name}.py"
-        return ["--doctest-modules", self.file, *(self.tests.split() or [own])]
+        words = self.tests.split() or [own]
+        return ["--doctest-modules", self.file, *(test for word in words for test in tests_of(word))]
+
+
+def tests_of(word: str) -> list[str]:
+    """Return a file as it is, and of file::part the tests whose names have the part; at least one."""
+    file, _, part = word.partition("::")
+    if not part:
+        return [file]
+    names = re.findall(rf"^def (test_\w*{part}\w*)\(", (ROOT / file).read_text(encoding="utf-8"), re.M)
+    if not names:
+        raise ValueError(f"no test of {file} is about {part}")
+    return [f"{file}::{name}" for name in names]
 
 
 _EXPERIMENTS = "tests/companion/test_measures.py tests/companion/test_experiments.py"
+_COLUMNS = "tests/package/test_columns.py"
+_DISCRETE = "tests/package/test_discrete.py"
+_GUARANTEES = "tests/package/test_guarantees.py"
 _PROBABLE = "tests/package/test_probable_set.py"
+_REASONS = "tests/package/test_reasons.py"
+_REPORT = "tests/package/test_report.py"
 _SEARCH = "tests/package/test_solvers.py tests/package/test_counterfactual.py"
 
 MUTANTS = [
@@ -201,7 +219,8 @@ MUTANTS = [
            "self.sign[come[good], k[good]] = joined_sign[come[good]]", "self.skipped[come, k] = True",
            _SEARCH),
     Mutant("certificates", "a box of levels is covered whatever the proof", "lvqrej/budget_search.py",
-           "good[n[~(lowest > 0)]] = False", "good[n[~(lowest > 1e9)]] = True", _PROBABLE),
+           "good[n[~(lowest > 0)]] = False", "good[n[~(lowest > 1e9)]] = True",
+           f"{_PROBABLE}::rule_it_out"),
     Mutant("certificates", "a part without a proof is closed", "lvqrej/budget_search.py",
            "np.where(point & ~whole, bound, np.maximum(bound, radius))",
            "np.maximum(bound, radius)", _PROBABLE),
@@ -209,7 +228,7 @@ MUTANTS = [
            "rows.S - 2 * square", "rows.S - square", _PROBABLE),
     Mutant("certificates", "planes above F", "lvqrej/budget_search.py",
            "return value + own - rule.log_kappa - 1e-12, g * slope",
-           "return value + own - rule.log_kappa + 0.05, g * slope", _PROBABLE),
+           "return value + own - rule.log_kappa + 0.05, g * slope", f"{_PROBABLE}::planes_lie_below"),
     Mutant("bounds", "branch and bound forgets closed nodes", "lvqrej/branch_and_bound.py",
            "closed[i] = min(closed[i], bound)", "closed[i] = closed[i]"),
     Mutant("bounds", "the grid's bound is its answer", "lvqrej/discrete.py",
@@ -260,10 +279,10 @@ MUTANTS = [
            '{escape(label)}</th>', '{label}</th>', "tests/package/test_report.py"),
     Mutant("report", "one sample fewer than asked for", "lvqrej/common.py",
            "ceil(least * len(query.samples) - 1e-9)", "max(1, ceil(least * len(query.samples) - 1e-9) - 1)",
-           "tests/package/test_report.py"),
+           f"{_REPORT}::smallest_of_all"),
     Mutant("report", "a sample too many may be left out", "lvqrej/common.py",
            "float(free[missing - 1])", "float(free[min(missing, len(free) - 1)])",
-           "tests/package/test_report.py"),
+           f"{_REPORT}::smallest_of_all"),
     Mutant("report", "errors by cause are all rejects of that cause", "lvqrej/report.py",
            'each.groupby("kind")["wrong"].sum()', 'each.groupby("kind")["wrong"].size()'),
     Mutant("report", "costs of features are their changes", "lvqrej/report.py",
@@ -271,18 +290,19 @@ MUTANTS = [
     Mutant("report", "rises are counted as falls", "lvqrej/report.py",
            "result.changed, change > 0, change < 0", "result.changed, change < 0, change > 0"),
     Mutant("report", "shares are of all rejects, answered or not", "lvqrej/report.py",
-           'self._features(max(1, each["found"].sum()), drawn)', "self._features(max(1, len(each)), drawn)"),
+           'self._features(max(1, each["found"].sum()), drawn)', "self._features(max(1, len(each)), drawn)",
+           f"{_REPORT}::shares_of_features"),
     Mutant("report", "risks of groups are of all their samples", "lvqrej/report.py",
            '"risk", "errors", "accepted"),', '"risk", "errors", "samples"),'),
     Mutant("report", "others may leave their bounds by a common change", "lvqrej/common.py",
            "self.query.judged(points, self.X)[1] & within", "self.query.judged(points, self.X)[1]",
-           "tests/package/test_report.py"),
+           f"{_REPORT}::one_value"),
     Mutant("report", "a common change is looked for in one cell of each sample", "lvqrej/common.py",
            "np.flatnonzero(known.least[row] < self.best).tolist()", "[int(known.least[row].argmin())]",
-           "tests/package/test_report.py"),
+           f"{_REPORT}::none_is_forgotten"),
     Mutant("report", "the bound of a common change a hundredth too high", "lvqrej/common.py",
            "return delta, max(0.0, bound)", "return delta, 1.01 * max(0.0, bound)",
-           "tests/package/test_report.py"),
+           f"{_REPORT}::none_is_forgotten"),
     Mutant("report", "risks compared are shares of all samples", "lvqrej/comparison.py",
            '"risk": errors / max(accepted, 1)', '"risk": errors / n'),
     Mutant("report", "options are compared on what they were fitted to", "lvqrej/comparison.py",
@@ -302,10 +322,12 @@ MUTANTS = [
     Mutant("thresholds", "the knee is what is nearly the highest point", "lvqrej/thresholds.py",
            "heights >= heights.max() - 1e-12", "heights >= heights.max() - 0.05"),
     Mutant("thresholds", "groups without samples are left out", "lvqrej/guarantees.py",
-           "group if among is None else np.asarray(among)", "group"),
+           "group if among is None else np.asarray(among)", "group",
+           f"{_GUARANTEES}::group_without_samples"),
     Mutant("thresholds", "candidates are skipped", "lvqrej/guarantees.py",
            "last = int(np.argmin(np.append(passed, False))) - 1",
-           "last = int(np.flatnonzero(np.append(True, passed))[-1]) - 1"),
+           "last = int(np.flatnonzero(np.append(True, passed))[-1]) - 1",
+           f"{_GUARANTEES}::none_is_skipped"),
     Mutant("thresholds", "thresholds at the upper certainty", "lvqrej/thresholds.py",
            "middle = low / 2 + high / 2", "middle = high"),
     Mutant("thresholds", "coverage pays twice", "lvqrej/thresholds.py",
@@ -323,20 +345,25 @@ MUTANTS = [
            "StratifiedKFold(self.cv, shuffle=True, random_state=0)",
            "tests/package/test_fitting.py tests/package/test_classifier.py"),
     Mutant("thresholds", "one group that passes is enough", "lvqrej/guarantees.py",
-           "passed = np.all(tail(", "passed = np.any(tail("),
+           "passed = np.all(tail(", "passed = np.any(tail(",
+           f"{_GUARANTEES}::every_group"),
     Mutant("thresholds", "promises at twice the level", "lvqrej/guarantees.py",
-           "tail(k, n, risk) <= level, axis=1", "tail(k, n, risk) <= 2 * level, axis=1"),
+           "tail(k, n, risk) <= level, axis=1", "tail(k, n, risk) <= 2 * level, axis=1",
+           f"{_GUARANTEES}::exceeded_as_rarely"),
     Mutant("thresholds", "tests begin at the strictest candidate", "lvqrej/guarantees.py",
            "start = int(np.argmin(_bound(share[:, None] * expected, expected, level).max(axis=1)))",
-           "start = 0"),
+           "start = 0",
+           f"{_GUARANTEES}::falls_with_certainty {_GUARANTEES}::none_is_skipped"),
     Mutant("thresholds", "conformal without the sample that comes", "lvqrej/thresholds.py",
            "self.n_errors + 1 <= share * (self.n_samples + 1)", "self.n_errors <= share * self.n_samples",
-           "tests/package/test_guarantees.py tests/package/test_thresholds.py"),
+           f"{_GUARANTEES}::conformal_share {_GUARANTEES}::too_few_samples"),
     Mutant("thresholds", "local thresholds are tested on what chose them", "lvqrej/fitting.py",
            "np.array_split(np.random.default_rng(self.seed).permutation(len(r)), 2)",
-           "[np.arange(len(r))] * 2", "tests/package/test_guarantees.py tests/package/test_fitting.py"),
+           "[np.arange(len(r))] * 2",
+           f"{_GUARANTEES}::one_half"),
     Mutant("thresholds", "local thresholds for the most certain", "lvqrej/thresholds.py",
-           "np.where(right, 0, n * (n + 1)) - 1 - np", "np.where(right, 0, n * (n + 1)) - 1 + np"),
+           "np.where(right, 0, n * (n + 1)) - 1 - np", "np.where(right, 0, n * (n + 1)) - 1 + np",
+           f"{_GUARANTEES}::least_certain"),
     # Variants
     Mutant("variants", "steps a tenth below `least`", "lvqrej/robust.py",
            'amounts(least, "least", names)', '0.9 * amounts(least, "least", names)'),
@@ -411,97 +438,106 @@ MUTANTS = [
     # Tables
     Mutant("tables", "a level costs half", "lvqrej/discrete.py",
            "np.append(required.weights, moves.prices)", "np.append(required.weights, moves.prices / 2)",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::brute_force"),
     Mutant("tables", "a category makes two moves at once", "lvqrej/discrete.py",
-           "| (number > 1)", "", "tests/package/test_columns.py tests/package/test_discrete.py"),
+           "| (number > 1)", "", f"{_DISCRETE}::one_move"),
     Mutant("tables", "what costs half as much as the best answer is left out", "lvqrej/discrete.py",
            "goals = np.array(cutoffs)[asked, None]", "goals = np.array(cutoffs)[asked, None] / 2",
-           "tests/package/test_columns.py tests/package/test_discrete.py"),
+           f"{_DISCRETE}::enumeration {_COLUMNS}::many_combinations"),
     Mutant("tables", "only a sample's own levels are divided", "lvqrej/discrete.py",
            "return [self.made(node, self.groups[g][1], j), node._replace(upper=rest)]",
-           "return [node._replace(upper=rest)]",
-           "tests/package/test_columns.py tests/package/test_discrete.py"),
+           "return [node._replace(upper=rest)]", f"{_DISCRETE}::cannot_be_listed"),
     Mutant("tables", "levels may be made missing", "lvqrej/requirements.py",
-           "prices[:, ~named] = np.inf", "prices[:, ~named] = 1.0", "tests/package/test_columns.py"),
+           "prices[:, ~named] = np.inf", "prices[:, ~named] = 1.0",
+           f"{_COLUMNS}::pipeline_alone {_DISCRETE}::enumeration"),
     Mutant("tables", "a missing number has no flag", "lvqrej/columns.py",
            "np.hstack([numbers, missing[:, None]])", "np.hstack([numbers, 0 * missing[:, None]])",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::lifted_and_back"),
     Mutant("tables", "a column that is used twice is not completed", "lvqrej/folding.py",
-           "np.hstack([A, rest])", "np.hstack([A, 0 * rest])", "tests/package/test_columns.py"),
+           "np.hstack([A, rest])", "np.hstack([A, 0 * rest])",
+           f"{_COLUMNS}::used_twice"),
     Mutant("tables", "missing levels are unknown ones", "lvqrej/columns.py",
-           "return self.fill if is_missing(value)", "return self.unknown if is_missing(value)"),
+           "return self.fill if is_missing(value)", "return self.unknown if is_missing(value)",
+           f"{_COLUMNS}::lifted_and_back"),
     Mutant("tables", "missing numbers count as observed", "lvqrej/columns.py",
            "lifted[[is_missing(value) for value in cells[:, k]], self.starts[k]] = np.nan", "pass"),
     Mutant("tables", "a cell that does not change is shown as the model takes it", "lvqrej/columns.py",
-           "rows = np.where(self.gathered(Z != X), rows, given)", "pass"),
+           "rows = np.where(self.gathered(Z != X), rows, given)", "pass",
+           f"{_COLUMNS}::lifted_and_back"),
     Mutant("tables", "of levels that are alike the rarest is named", "lvqrej/folding.py",
            "key=lambda level: -counts[level]", "key=lambda level: counts[level]",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::never_seen"),
     Mutant("tables", "unknown levels are refused", "lvqrej/folding.py",
            "unknown = None if new is None else place(new[0])", "unknown = None",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::never_seen"),
     Mutant("tables", "gaps are filled with nine tenths", "lvqrej/folding.py",
            "fill = low + float(moved @ slope)", "fill = low + 0.9 * float(moved @ slope)",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::default_pipeline {_COLUMNS}::imputer_takes_it"),
     Mutant("tables", "levels at uneven steps cost by steps", "lvqrej/folding.py",
            "return bool(even), order.tolist()", "return True, order.tolist()",
            "tests/package/test_columns.py"),
     Mutant("tables", "folding is not checked on the training rows", "lvqrej/folding.py",
-           "_SAME, _CLOSE = 1e-9, 1e-7", "_SAME, _CLOSE = 1e-9, 1e9", "tests/package/test_columns.py"),
+           "_SAME, _CLOSE = 1e-9, 1e-7", "_SAME, _CLOSE = 1e-9, 1e9",
+           f"{_COLUMNS}::multiply_columns"),
     Mutant("tables", "a scale is its inverse", "lvqrej/folding.py",
            "scale[k] = 1 / abs(part[used[0], 0])", "scale[k] = abs(part[used[0], 0])",
            "tests/package/test_prototypes.py"),
     Mutant("tables", "ordered levels that may only rise may fall", "lvqrej/discrete.py",
            "(steps < 0) & required.increase_only", "(steps > 0) & required.increase_only",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::cost_by_steps"),
     Mutant("tables", "ordered levels cost as others", "lvqrej/requirements.py",
            "(far if column.ordered else np.minimum(far, 1))", "np.minimum(far, 1)",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::cost_by_steps"),
     Mutant("tables", "a price of two levels holds both ways", "lvqrej/requirements.py",
            "prices[_pair(pair, column)] = check_number",
            "prices[_pair(pair, column)[::-1]] = prices[_pair(pair, column)] = check_number",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::brute_force {_DISCRETE}::enumeration"),
     Mutant("tables", "levels that bounds do not name are allowed", "lvqrej/requirements.py",
            "upper = np.zeros(column.width)", "upper = np.ones(column.width)",
-           "tests/package/test_columns.py"),
+           f"{_COLUMNS}::requirements_speak"),
     Mutant("tables", "a number may be made missing", "lvqrej/requirements.py",
            "np.array([[0.0, np.inf], [1.0, 0.0]])", "np.array([[0.0, 1.0], [1.0, 0.0]])",
-           "tests/package/test_columns.py"),
+           f"{_DISCRETE}::enumeration"),
     Mutant("tables", "a value that is found for a gap is said to hold", "lvqrej/explanation.py",
            '{"holds": not found and bool(np.isinf(answer.lower_bounds[0]))}', '{"holds": not found}',
-           "tests/package/test_columns.py"),
+           f"{_REASONS}::only_with_a_proof"),
     Mutant("tables", "gaps are filled with means", "lvqrej/fitting.py",
            'SimpleImputer(strategy="median")', 'SimpleImputer(strategy="mean")',
-           "tests/package/test_columns.py tests/package/test_fitting.py"),
+           f"{_COLUMNS}::imputer_takes_it"),
     # Reasons
     Mutant("reasons", "what is not refuted counts as proven", "lvqrej/holding.py",
            "proven = ~refuted & (np.isinf(answers.lower_bounds) | kept.all(axis=1))", "proven = ~refuted",
-           "tests/package/test_reasons.py"),
+           f"{_REASONS}::not_refuted"),
     Mutant("reasons", "further reasons may contain known ones", "lvqrej/holding.py",
-           "if len(never):", "if False:", "tests/package/test_reasons.py"),
+           "if len(never):", "if False:",
+           f"{_REASONS}::all_minimal"),
     Mutant("reasons", "supports are not made small", "lvqrej/holding.py",
-           "while support.sum() > self.known + 1:", "while False:", "tests/package/test_reasons.py"),
+           "while support.sum() > self.known + 1:", "while False:",
+           f"{_REASONS}::all_minimal"),
     Mutant("reasons", "minimal reasons are smallest ones", "lvqrej/holding.py",
-           "smaller = self.further([], int(best.sum()))", "smaller = None", "tests/package/test_reasons.py"),
+           "smaller = self.further([], int(best.sum()))", "smaller = None",
+           f"{_REASONS}::all_minimal {_REASONS}::honest_bound"),
     Mutant("reasons", "all reasons are known", "lvqrej/holding.py",
            "complete=search.exhausted and not search.doubtful", "complete=True",
-           "tests/package/test_reasons.py"),
+           f"{_REASONS}::honest_bound"),
     Mutant("reasons", "as many features as it has are needed", "lvqrej/holding.py",
-           "fewest=int(fewest.sum())", "fewest=int(mask.sum())", "tests/package/test_reasons.py"),
+           "fewest=int(fewest.sum())", "fewest=int(mask.sum())",
+           f"{_REASONS}::all_minimal"),
     Mutant("reasons", "ranges in the units of costs", "lvqrej/holding.py",
            "ways * answers.lower_bounds / weights[at].repeat(2)", "ways * answers.lower_bounds",
-           "tests/package/test_reasons.py"),
+           f"{_REASONS}::fine_scan"),
     Mutant("reasons", "where nothing was found nothing is", "lvqrej/holding.py",
            "never = ~answers.found & np.isinf(answers.lower_bounds)", "never = ~answers.found",
-           "tests/package/test_reasons.py"),
+           f"{_REASONS}::open_only"),
     Mutant("reasons", "what may occur does not reach to the sample", "lvqrej/requirements.py",
            "return np.minimum(x, self.lower), np.maximum(x, self.upper)", "return self.lower, self.upper",
-           "tests/package/test_reasons.py"),
+           f"{_REASONS}::edges"),
     Mutant("reasons", "levels with which a sample is rejected are listed", "lvqrej/holding.py",
            "enumerate(named) if accepted[i]}", "enumerate(named)}",
-           "tests/package/test_reasons.py tests/package/test_columns.py"),
+           f"{_COLUMNS}::reasons_and_ranges"),
     Mutant("reasons", "both halves are one of them", "lvqrej/reasons.py",
-           '"both": kept & changed', '"both": kept | changed'),
+           '"both": kept & changed', '"both": kept | changed',
+           f"{_REASONS}::counts_over"),
     # Stream
     Mutant("stream", "rows count from each part's beginning", "lvqrej/stream.py",
            "number * size + rejected", "rejected"),

@@ -511,7 +511,7 @@ def test_killed_at_any_time_a_run_goes_on_and_ends_with_the_same_bytes(first_run
         if len(before) < n_units:
             break
     assert 4 <= len(before) < n_units
-    folder = run(TINY, work, jobs=2)
+    folder = run(TINY, work)
     after = finished(work)
     assert len(after) == n_units
     assert {name: after[name] for name in before} == before  # nothing done twice, nothing lost

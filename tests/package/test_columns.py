@@ -140,7 +140,7 @@ def test_answers_are_valid_by_the_pipeline_alone(mixed, result):
     for name in ("sex", "island", "tagged"):
         changed = answers[name].astype(object) != rejected[name].astype(object)
         known = set(X[name].dropna())
-        assert set(answers.loc[changed & answers[name].notna(), name]) <= known
+        assert set(answers.loc[changed & rejected[name].notna(), name]) <= known  # none is made missing
     assert (result.lower_bounds <= result.distances).all()
     assert (result.gaps < 0.02).all()
 
@@ -414,21 +414,21 @@ def test_a_flag_of_missing_values_goes_off_when_the_value_is_given():
 def test_levels_that_were_never_seen_and_rare_ones():
     X, y = table(7, gaps=False)
     X["island"] = X["island"].astype(object)
-    X.loc[X.index[:3], "island"] = ["Hawaii", "Tahiti", "Samoa"]
+    X.loc[X.index[:4], "island"] = ["Hawaii", "Tahiti", "Samoa", "Tahiti"]
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=5)
     steps = make_column_transformer(
         (encoder, ["sex", "island", "tagged"]), remainder=StandardScaler(), verbose_feature_names_out=False
     )
     classifier = fitted(X, y, make_pipeline(steps, GMLVQ()))
     groups = classifier.option_.columns.columns[3].levels
-    assert sorted(max(groups, key=len)) == ["Hawaii", "Samoa", "Tahiti"]
+    assert max(groups, key=len) == ("Tahiti", "Hawaii", "Samoa")  # the most frequent one is named first
     new = X.iloc[[5]].assign(island="Fiji")
     np.testing.assert_allclose(classifier.certainty(new), certainty_by_pipeline(classifier, new)[0])
     free = {"island": 1e-3}
     text = [
         str(
             classifier.explain(
-                row, weights=free, fixed=["age", "mass", "sex", "tagged"], bounds={"island": ["Tahiti"]}
+                row, weights=free, fixed=["age", "mass", "sex", "tagged"], bounds={"island": ["Samoa"]}
             )
         )
         for _, row in X.iterrows()
@@ -437,10 +437,10 @@ def test_levels_that_were_never_seen_and_rare_ones():
         ).iloc[0]
     ]
     # The answer names a level that may be, and says which others the model does not tell from it.
-    assert any("island were Tahiti (or Hawaii or Samoa) instead of" in one for one in text)
+    assert any("island were Samoa (or Tahiti or Hawaii) instead of" in one for one in text)
     fiji = X.assign(island="Fiji")
     said = str(classifier.explain(fiji[classifier.rejects(fiji)].iloc[0]))
-    assert "island Fiji was never seen, taken as Hawaii (or Samoa or Tahiti); it would be" in said
+    assert "island Fiji was never seen, taken as Tahiti (or Hawaii or Samoa); it would be" in said
     strict = make_column_transformer(
         (OneHotEncoder(), ["sex", "island", "tagged"]), remainder=StandardScaler()
     )
@@ -490,7 +490,7 @@ def pipeline(imputer, scaler, encoder, after, model):
     return make_pipeline(steps, AFTER[after](), model)
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=14, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     *(st.sampled_from(sorted(part)) for part in (IMPUTERS, SCALERS, ENCODERS, AFTER)),
     st.integers(0, 1000),
@@ -503,7 +503,7 @@ def test_any_pipeline_is_answered_by_inputs_that_it_accepts_itself(
     X, y = table(seed, n=90)
     X["tagged"] = X["tagged"].map({True: "yes", False: "no"})
     X["island"] = X["island"].astype(object)
-    model = GMLVQ(max_iter=200) if matrix else GLVQ(max_iter=200)
+    model = GMLVQ(max_iter=50) if matrix else GLVQ(max_iter=50)
     classifier = fitted(X, y, pipeline(imputer, scaler, encoder, after, model), option, rate=0.3)
     r, labels = certainty_by_pipeline(classifier, X)
     np.testing.assert_allclose(classifier.certainty(X), r, rtol=1e-6, atol=1e-9)
@@ -572,6 +572,24 @@ def test_what_cannot_be_folded_is_named_with_what_would_work(step, advice):
     steps = ColumnTransformer([("odd", step, NUMBERS), ("levels", OneHotEncoder(), OTHERS)])
     with pytest.raises(ValueError, match=rf"found step 'odd', a {type(step).__name__}.*{advice}"):
         RejectOptionClassifier(make_pipeline(steps, GMLVQ())).fit(X, y)
+
+
+class Products(FeatureUnion):
+    """Made of scalers, but not affine: the product of two columns is so in each of them alone."""
+
+    def transform(self, X):
+        Z = super().transform(X)
+        return np.column_stack([Z, Z[:, 0] * Z[:, 1]])
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X, y).transform(X)
+
+
+def test_steps_that_multiply_columns_are_noticed_on_the_training_rows():
+    X, y = table(gaps=False)
+    model = make_pipeline(Products([("scaled", StandardScaler())]), GMLVQ())
+    with pytest.raises(ValueError, match=r"affine in numbers and levels; found other values at row \d+"):
+        RejectOptionClassifier(model).fit(X[NUMBERS], y)
 
 
 def test_whole_numbers_that_are_categories_are_levels():

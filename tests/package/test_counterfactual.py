@@ -107,7 +107,7 @@ def test_answers_are_valid_and_as_near_as_the_best_plain_program(make, asked):
         np.testing.assert_array_equal(result.certainties[there], option.certainty(Z[there]))
         np.testing.assert_allclose(result.distances[there], np.abs(Z - X)[there] @ w)
         assert (result.gaps <= 1e-6).all()
-        for i in np.flatnonzero((option.certainty(X) < theta) | ~there)[:3]:
+        for i in np.flatnonzero((option.certainty(X) < theta) | ~there)[:2]:
             optimum = best_program(option, theta, X[i], w, as_constraints(asked, X[i]), asked.get("target"))
             assert there[i] == (optimum < np.inf)
             if there[i]:

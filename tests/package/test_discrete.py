@@ -183,7 +183,23 @@ def test_prices_of_many_levels_are_proven_where_they_cannot_be_listed(kind):
     assert result.distances.max() >= 5
 
 
-@settings(max_examples=40)
+def test_a_category_makes_one_move_at_a_time():
+    """Two levels together would be cheaper than anything that exists."""
+    columns = Columns([Column("x"), Column("level", letters(3))])
+    L, P = [[1.0, 0.0, 1.0, 1.2]], [[-2.0, 1, 0, 0], [8.0, 1, 0, 0]]
+    option = DecisionDistance(PrototypeModel(P, ["no", "yes"], L, columns=columns))
+    row, asked = np.array([[0.0, "a"]], dtype=object), {"weights": {"x": 10.0}, "target": "yes", "noise": 0}
+    result = explain(option, 0.01, row, **asked)
+    table = [(x, level) for x in np.linspace(0, 4, 4001) for level in "abc"]
+    lifted = columns.lifted(np.array(table, dtype=object))
+    good = option.accepts(lifted, 0.01) & (option.predict(lifted) == "yes")
+    best = min(10 * x + (level != "a") for (x, level), passed in zip(table, good, strict=True) if passed)
+    again = columns.lifted(result.to_frame()[["x", "level"]].to_numpy(dtype=object))
+    assert option.accepts(again, 0.01)[0]
+    assert result.lower_bounds[0] <= result.distances[0] <= best * (1 + 1e-12) <= result.distances[0] + 0.011
+
+
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([RelativeSimilarity, DecisionDistance]))
 def test_levels_prices_gaps_and_whole_numbers_together_agree_with_enumeration(seed, kind):
     rng = np.random.default_rng(seed)
@@ -193,15 +209,15 @@ def test_levels_prices_gaps_and_whole_numbers_together_agree_with_enumeration(se
             Column("gap", fill=1.0, flag=True),
             Column("steps", letters(4), ordered=True),
             Column("level", letters(3)),
-            Column("other", letters(2)),
+            Column("other", (*letters(2), (None,)), fill=2),
         ]
     )
-    model = PrototypeModel(rng.normal(size=(3, 12)) * 2, [0, 1, 1], rng.normal(size=(4, 12)), columns=columns)
+    model = PrototypeModel(rng.normal(size=(3, 13)) * 2, [0, 1, 1], rng.normal(size=(4, 13)), columns=columns)
     option, numbers = kind(model), range(-2, 3)
     prices = {(a, b): rng.choice([0.3, 0.7, 2.0, INF]) for a, b in product("abc", repeat=2) if a != b}
     weights = {"n": rng.uniform(0.2, 1), "gap": rng.uniform(0.2, 1), "steps": 0.4, "level": prices}
     allowed = [*rng.permutation(list("abc"))[:2]]
-    table = list(product(numbers, [None, *numbers], "abcd", "abc", "ab"))
+    table = list(product(numbers, [None, *numbers], "abcd", "abc", ["a", "b", None]))
     lifted = columns.lifted(np.array(table, dtype=object))
     r = option.certainty(lifted)
     theta = float(np.quantile(r, 0.9))
@@ -215,8 +231,10 @@ def test_levels_prices_gaps_and_whole_numbers_together_agree_with_enumeration(se
         best = INF
         for other, passed in zip(table, r >= theta, strict=True):
             up = ord(other[2]) - ord(row[2])
-            if not passed or up < 0 or other[3] not in allowed or (other[1] is None and row[1] is not None):
+            if not passed or up < 0 or other[3] not in allowed:
                 continue
+            if any(new is None and old is not None for old, new in zip(row, other, strict=True)):
+                continue  # nothing is made missing
             cost = weights["n"] * abs(other[0] - row[0]) + 0.4 * up + (other[4] != row[4])
             cost += prices.get((row[3], other[3]), 0.0)
             if other[1] is not None:  # a missing value is given, from the one that it was taken as

@@ -15,6 +15,8 @@ FROZEN = json.loads(gzip.decompress(FILE.read_bytes()))
 FARTHER, FARTHER_BY_BUDGETS = 1e-6, 1e-2
 #: Relative rounding of a lower bound, and of an equality to the sizes of its terms.
 ROUNDING = 1e-9
+#: Samples of a case where probabilities of three and more classes are combined, whose search takes longest.
+FEW = 2
 
 
 def option_of(stored):
@@ -48,12 +50,14 @@ def check_requirements(required, x, z):
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in FROZEN["cases"]])
 def test_no_answer_is_worse_than_the_frozen_one(case):
     option, theta = option_of(FROZEN["options"][case["option"]]), case["theta"]
-    required, samples = dict(case["requirements"]), np.array(case["samples"])
+    many = isinstance(option, ProbabilisticCertainty) and len(option.classes) > 2
+    names = ("samples", "found", "distances", "lower_bounds")
+    samples, found, before, earlier = (np.array(case[name][: FEW if many else None]) for name in names)
+    required = dict(case["requirements"])
     if "bounds" in required:
         required["bounds"] = {k: (low, high) for k, low, high in required["bounds"]}
     result = explain(option, theta, samples, on_infeasible="skip", noise=0, **required)
 
-    found, before = np.array(case["found"]), np.array(case["distances"])
     assert result.found[found].all()
     answers = result.counterfactuals[result.found]
     for x, z, label in zip(samples[result.found], answers, result.labels[result.found], strict=True):
@@ -65,10 +69,9 @@ def test_no_answer_is_worse_than_the_frozen_one(case):
     now, bounds = result.distances, result.lower_bounds
     costs = np.abs(answers - samples[result.found]) * required.get("weights", 1.0)
     np.testing.assert_allclose(now[result.found], costs.sum(axis=1), rtol=1e-12)
-    many = isinstance(option, ProbabilisticCertainty) and len(option.classes) > 2
     assert (now <= (1 + (FARTHER_BY_BUDGETS if many else FARTHER)) * before)[found].all()
     # An equality holds up to a rounding, by whose worth an answer may undercut a bound.
     above = FARTHER if "equality" in case["name"] else ROUNDING
     assert (bounds <= (1 + above) * now)[result.found].all()
     assert (bounds <= (1 + above) * before)[found].all()
-    assert (np.array(case["lower_bounds"]) <= (1 + above) * now)[found].all()
+    assert (earlier <= (1 + above) * now)[found].all()

@@ -15,9 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from companion.baselines import nearest_accepted
 from companion.baselines_convex import convex_probabilistic
 from companion.baselines_direct import direct_probabilistic, smooth_direct
+from lvqrej.budget_search import plane
 from lvqrej.cells import Ball, Cells
 from lvqrej.certainty import RelativeSimilarity
 from lvqrej.counterfactual import NoCounterfactualError, explain, explain_per_class
+from lvqrej.local_search import rule_of
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
@@ -26,7 +28,7 @@ from lvqrej.thresholds import accuracy_reject_curve
 #: What other methods find is the infimum, without room for noise.
 explain, explain_per_class = (partial(call, noise=0) for call in (explain, explain_per_class))
 
-modest = settings(max_examples=25)
+modest = settings(max_examples=12)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -67,7 +69,7 @@ def on_the_grid(option, theta, x, weights, target=None):
 # Against a grid
 
 
-@settings(max_examples=20)
+@modest
 @given(seeds)
 def test_three_classes_agree_with_a_fine_grid(seed):
     rng = np.random.default_rng(seed)
@@ -88,7 +90,7 @@ def _has_reverse(option, theta):
     return bool((option.beta_[option.alpha_ != 0] < np.log(1 / theta - 1)).any())
 
 
-@settings(max_examples=16)
+@modest
 @given(seeds, st.integers(2, 6), st.booleans(), st.booleans())
 def test_random_models_are_answered_validly_and_never_bounded_too_high(seed, K, normalize, targeted):
     rng = np.random.default_rng(seed)
@@ -122,6 +124,29 @@ def test_in_more_dimensions_no_accepted_point_beats_the_bound(seed, K):
     found = explain(option, theta, x)
     assert option.accepts(found.counterfactual[None], theta)[0]
     assert found.lower_bound <= np.abs(accepted).sum(axis=1).min() * (1 + 1e-9)
+
+
+def shortened(option, theta, x, steps):
+    """Return accepted changes after each feature in turn was set back as far as they stay accepted."""
+    for k in [*range(len(x))] * 3:
+        tries = np.repeat(steps[:, None], 65, axis=1)
+        tries[:, :, k] *= np.linspace(0, 1, 65)
+        accepted = option.accepts((x + tries).reshape(-1, len(x)), theta).reshape(tries.shape[:2])
+        steps = tries[np.arange(len(steps)), accepted.argmax(axis=1)]
+    return steps
+
+
+def test_a_search_that_has_not_met_the_nearest_answer_yet_does_not_rule_it_out():
+    """The answers that come first are a fifth too far here: no part may be closed on trust."""
+    rng, d = np.random.default_rng([2, 5, 5, 0]), 5
+    option = random_option(rng, 5, d, rising=1.0, most=1)
+    X = 2 * rng.normal(size=(400, d))
+    theta = float(np.quantile(option.certainty(X), rng.uniform(0.5, 0.95)))
+    accepted = option.accepts(X, theta)
+    for x in X[~accepted][[0, 4]]:
+        nearest = np.abs(shortened(option, theta, x, X[accepted] - x)).sum(axis=1).min()
+        found = explain(option, theta, x)
+        assert found.lower_bound <= found.distance <= nearest
 
 
 def test_where_scores_below_0_are_enough_the_bound_is_not_lost():
@@ -249,7 +274,7 @@ def many_starts(option, theta, x, X):
     return best
 
 
-@pytest.fixture(scope="module", params=[("wine", 1), ("wine", 2), ("iris", 1), ("iris", 2)], ids=str)
+@pytest.fixture(scope="module", params=[("wine", 2), ("iris", 1)], ids=str)
 def normalised(request):
     name, prototypes = request.param
     X, y = {"wine": load_wine, "iris": load_iris}[name](return_X_y=True)
@@ -280,7 +305,7 @@ def test_every_reject_of_a_pipeline_has_a_normalised_answer():
     option = ProbabilisticCertainty(pipeline, cv=3, normalize=True).fit(X, y)
     theta, weights = float(np.quantile(option.certainty(X), 0.9)), 1 / X.std(axis=0)
     accepted = option.accepts(X, theta)
-    rejected = X[~accepted][::16]
+    rejected = X[~accepted][::32]
     found = explain(option, theta, rejected, weights=weights)
     nearest = (np.abs(rejected[:, None] - X[accepted]) * weights).sum(axis=2).min(axis=1)
     assert option.accepts(found.counterfactuals, theta).all()
@@ -306,7 +331,7 @@ def test_normalised_random_models_are_answered_and_never_bounded_too_high(seed, 
     assert found.lower_bound <= min(found.distance, nearest * (1 + 1e-9) + 1e-12)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(seeds)
 def test_normalised_answers_agree_with_a_fine_grid(seed):
     """Budgets that are too small would send answers too far, and prove what is not true."""
@@ -317,6 +342,25 @@ def test_normalised_answers_agree_with_a_fine_grid(seed):
     nearest, found = on_the_grid(option, theta, x, weights), explain(option, theta, x, weights=weights)
     assert found.lower_bound <= nearest * (1 + 1e-9)
     assert found.distance <= nearest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("label", range(3))
+def test_planes_lie_below_what_the_probabilities_leave_to_be_desired(label):
+    """F = log((1 - p) / p) - log((1 - theta) / theta) of a normalised p, at the scores of inputs."""
+    rng, theta = np.random.default_rng(0), 0.6
+    option, X = random_option(rng, 3, normalize=True, rising=1.0, most=2), 2 * rng.normal(size=(50, 2))
+    rule, scores = rule_of(option.cells(theta).pairs, theta, True, False), []
+    for pair in zip(rule.first[label], rule.second[label], strict=True):
+        model = option.models()[min(pair), max(pair)]
+        own, other = (model.distances(X)[:, np.equal(model.labels, one)].min(axis=1) for one in pair)
+        scores.append((other - own) / (other + own))
+    p, s, labels = option.probabilities(X)[:, label], np.transpose(scores), np.full(50, label)
+    exact = np.log((1 - p) / p) - np.log((1 - theta) / theta)
+    np.testing.assert_allclose(plane(rule, labels, s, s, s)[0], exact, atol=1e-10)
+    low, high = s - 0.1 * rng.random(s.shape), s + 0.1 * rng.random(s.shape)
+    at = rng.uniform(low, high)
+    value, slopes = plane(rule, labels, low, high, at)
+    assert (value + (slopes * (s - at)).sum(axis=1) <= exact).all()
 
 
 # Two classes

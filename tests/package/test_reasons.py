@@ -1,5 +1,7 @@
 """What holds a reject: reasons against all subsets by closed forms and LPs, ranges against a fine scan."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from lvqrej import (
     RelativeSimilarity,
     explain,
 )
+from lvqrej.columns import Column, Columns
 from lvqrej.reasons import feature_counts, sufficient_reason
 
 OPTIONS = ("relative-similarity", "decision-distance", "probabilistic")
@@ -61,8 +64,14 @@ def families(reason):
     return reasons, {frozenset(names.index(name) for name in support) for support in reason.supports}
 
 
-@pytest.mark.parametrize("kind", ["ball", "half-space", "probability"])
-@pytest.mark.parametrize(("seed", "d"), [(0, 12), (13, 12), (7, 9), (1, 5)])
+@pytest.mark.parametrize(
+    ("kind", "seed", "d"),
+    [
+        *product(["ball", "half-space"], [13, 0], [12]),
+        *product(["ball", "half-space", "probability"], [7], [9]),
+        *product(["ball", "half-space", "probability"], [1], [5]),
+    ],
+)
 def test_all_minimal_reasons_and_supports_are_those_of_brute_force(kind, seed, d):
     """The smallest reason, every other one and every support, against a closed form for all 2^d subsets."""
     option, theta, x, lower, upper, oracle = plain_reject(kind, seed, d)
@@ -73,6 +82,8 @@ def test_all_minimal_reasons_and_supports_are_those_of_brute_force(kind, seed, d
     reason = sufficient_reason(option, theta, x, bounds=as_bounds(lower, upper), k=10**6, effort=10**6)
     assert reason.smallest
     assert reason.complete
+    fast = sufficient_reason(option, theta, x, bounds=as_bounds(lower, upper), effort=0)
+    assert fast.fewest <= reason.fewest <= len(fast.indices)
     assert len(reason.indices) == reason.fewest == min(map(len, reasons))
     assert families(reason) == (reasons, supports)
     # The duality: each family is the minimal hitting sets of the other, of all of it.
@@ -263,6 +274,25 @@ def test_what_is_not_proven_is_called_not_refuted():
     assert not sufficient_reason(blind, theta, x, bounds=bounds, effort=0).proven
 
 
+def test_that_no_value_for_a_gap_would_help_is_said_only_with_a_proof():
+    columns = Columns([Column("n", fill=0.0), Column("m")])
+    model = PrototypeModel([[0.0, 0.0], [0.0, 2.0]], ["a", "b"], columns=columns)
+    row = np.array([[None, 0.9]], dtype=object)  # n tells nothing of the classes
+    proven, unknown = (explain(make(model), 0.6, row)[0].missing for make in (RelativeSimilarity, Blind))
+    assert (proven["holds"].tolist(), unknown["holds"].tolist()) == ([True], [False])
+    assert proven["accepted_at"].tolist() == unknown["accepted_at"].tolist() == [None]
+
+
+def test_a_range_is_open_only_with_a_proof():
+    model = PrototypeModel([[0.0, 0.0], [0.0, 2.0]], ["a", "b"], feature_names=["n", "m"])
+    proven, unknown = (
+        explain(make(model), 0.6, [[0.5, 0.9]], bounds={"n": (-3, 4)}).ranges().set_index("feature").loc["n"]
+        for make in (RelativeSimilarity, Blind)
+    )
+    assert (proven["low_open"], proven["low"], proven["high"]) == (True, -3, 4)
+    assert (unknown["low_open"], unknown["low"], unknown["high"]) == (False, 0.5, 0.5)
+
+
 def test_edges():
     model = PrototypeModel([[0, 0], [2, 0]], ["a", "b"], feature_names=["width", "height"])
     option = RelativeSimilarity(model)
@@ -283,6 +313,9 @@ def test_edges():
     # A sample outside of the bounds: they are widened to it.
     outside = sufficient_reason(option, 0.6, [1, 5], bounds={"width": (0, 2), "height": (-1, 1)})
     assert outside.proven
+    why = explain(option, 0.6, [1, 5], bounds={"width": (0, 2), "height": (-1, 1)})
+    height = why.ranges().set_index("feature").loc["height"]
+    assert (height["low"], height["high"], height["high_open"]) == (-1, 5, True)
     with pytest.raises(ValueError, match="X must be rejected"):
         sufficient_reason(option, 0.6, [0, 0])
     with pytest.raises(ValueError, match="X must be rejected"):

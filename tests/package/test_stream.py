@@ -415,7 +415,7 @@ def deadly_certainty(model, flag):
 def test_a_cluster_that_loses_a_worker_loses_nothing(tmp_path):
     from distributed import Client, LocalCluster
 
-    option, theta, X = problem(n=30_000)
+    option, theta, X = problem(n=12_000)
     rejected = X[~option.accepts(X, theta)]
     serial = explain(option, theta, rejected)
     deadly = deadly_certainty(option.model, tmp_path / "flag")
@@ -424,13 +424,13 @@ def test_a_cluster_that_loses_a_worker_loses_nothing(tmp_path):
         (tmp_path / "flag").touch()
         with joblib.parallel_config(backend="dask"):
             found = explain(deadly, theta, rejected)
-            explain_stream(option, theta, X, tmp_path / "cluster", rows_per_part=20_000)
+            explain_stream(option, theta, X, tmp_path / "cluster", rows_per_part=8_000)
         after = set(client.run(os.getpid).values())
     assert not (tmp_path / "flag").exists()
     assert len(before - after) == 1  # one was killed
     for name in ("counterfactuals", "distances", "lower_bounds", "certainties", "labels", "found"):
         np.testing.assert_array_equal(getattr(found, name), getattr(serial, name))
-    explain_stream(option, theta, X, tmp_path / "serial", rows_per_part=20_000, n_jobs=1)
+    explain_stream(option, theta, X, tmp_path / "serial", rows_per_part=8_000, n_jobs=1)
     assert contents(tmp_path / "cluster") == contents(tmp_path / "serial")
 
 

@@ -96,10 +96,11 @@ CONTRAST = r"""() => {
   };
 }"""
 
-# Thousands of elements whose colours have been judged would cost axe-core minutes.
+# Thousands of elements whose colours have been judged, and rows of long tables, would cost axe-core minutes.
 FLATTEN = """() => {
   document.querySelectorAll('.highlight pre').forEach(code => { code.textContent = code.textContent; });
   document.querySelectorAll('mjx-container').forEach(formula => formula.replaceChildren('x'));
+  document.querySelectorAll('tbody').forEach(part => [...part.rows].slice(12).forEach(row => row.remove()));
 }"""
 
 
