@@ -61,27 +61,10 @@ class CommonChange:
         """(distance - lower_bound) / distance, 0 where the distance is 0."""
         return (self.distance - self.lower_bound) / self.distance if self.distance > 0 else 0.0
 
-    @property
-    def _costs(self) -> Floats:
-        return self.problem.weights[self._required.columns.starts[:-1]] * np.abs(self.delta)
-
-    @property
-    def _required(self) -> Any:
-        return self.problem.query.required
-
     def _passed(self, delta: Floats) -> NDArray[np.bool_]:
         """Return which samples are accepted with an offset (d,) of the user's columns."""
-        columns = self._required.columns
+        columns = self.problem.query.required.columns
         return self.problem.passed(np.where(columns.numbers, columns.spread(delta, 0.0), 0.0))
-
-    def to_frame(self) -> Any:
-        """Return one row per feature that changes: feature, change, cost; the most expensive first."""
-        import pandas as pd
-
-        required, k = self._required, np.flatnonzero(self.delta)
-        names = [required.names[i] for i in k]
-        table = pd.DataFrame({"feature": names, "change": self.delta[k], "cost": self._costs[k]})
-        return table.sort_values("cost", ascending=False, kind="stable", ignore_index=True)
 
     def _shown(self) -> Floats:
         """Return the offset rounded away from 0 to the fewest digits with which it still does it."""
@@ -95,16 +78,16 @@ class CommonChange:
         return self.delta
 
     def __str__(self) -> str:
-        n, names, shown = len(self.accepted), self._required.names, self._shown()
-        k = np.argsort(-self._costs, kind="stable")
-        signs = {True: "+", False: "−"}
-        words = [f"{names[i]} {signs[shown[i] > 0]}{number(abs(shown[i]))}" for i in k if shown[i]]
-        done = f"{self._passed(shown).sum()} of {n} samples are accepted"
+        required, shown = self.problem.query.required, self._shown()
+        names, at = required.names, required.columns.starts[:-1]
+        k = np.argsort(-required.weights[at] * np.abs(self.delta), kind="stable")
+        words = [f"{names[i]} {'+' if shown[i] > 0 else '−'}{number(abs(shown[i]))}" for i in k if shown[i]]
+        done = f"{self._passed(shown).sum()} of {len(self.accepted)} samples are accepted"
         text = f"with {listed(words)} for all, {done}" if words else f"without any change {done}"
-        gaps = self.problem.gaps.sum(axis=0)[self._required.columns.starts[:-1]]
+        gaps = self.problem.gaps.sum(axis=0)[at]
         for i in k[(gaps[k] > 0) & (shown[k] != 0)]:
             text += f" ({names[i]} is missing in {gaps[i]} of them and stays so)"
-        within = " within the observed ranges" if self._required.observed else ""
+        within = " within the observed ranges" if required.observed else ""
         if self.gap <= NO_GAP:
             return f"{text}; no smaller common change{within} gets {self.wanted} of them accepted"
         return f"{text}; a common change{within} at most {percent_up(self.gap)} smaller might be enough"
@@ -383,34 +366,28 @@ def intersected(parts: list[tuple[Cells, Floats, NDArray[np.bool_]]]) -> Cells:
     [[3.0, 1.0], [2.0, 1.0]]
     """
     twice = any(gaps.any() for _, _, gaps in parts)
+
+    def apart(values: Floats, gaps: NDArray[np.bool_]) -> Floats:
+        halves = np.where(gaps, 0.0, values), np.where(gaps, values, 0.0)
+        return np.concatenate(halves, axis=-1) if twice else values
+
     own: dict[Any, int] = {}  # where the metrics of a part begin; most share them
     metrics: list[Floats] = []
-    fields: dict[str, list[Any]] = {}
-    points = 0
+    fields, points = [], 0
     for cells, x, gaps in parts:
-
-        def apart(values: Any, gaps: Any = gaps) -> Any:
-            return (
-                np.append(np.where(gaps, 0.0, values), np.where(gaps, values, 0.0), -1) if twice else values
-            )
-
         key = id(cells.metrics), gaps.tobytes()
         if key not in own:
             own[key] = len(metrics)
-            metrics.extend(apart(cells.metrics))
+            metrics.extend(apart(cells.metrics, gaps))
         j = cells.rows[0][cells.rows[0] >= 0]
-        for name, part in {
-            "points": apart(cells.points - x),
-            "point_metric": cells.point_metric + own[key],
-            "near": cells.near[j] + points,
-            "far": cells.far[j] + points,
-            "alpha": cells.alpha[j],
-            "beta": cells.beta[j],
-            "gamma": cells.gamma[j] - cells.linear[j] @ x,
-            "linear": apart(cells.linear[j]),
-        }.items():
-            fields.setdefault(name, []).append(part)
+        moved, flats = apart(cells.points - x, gaps), apart(cells.linear[j], gaps)
+        ends = cells.near[j] + points, cells.far[j] + points
+        gamma = cells.gamma[j] - cells.linear[j] @ x
+        fields.append(
+            (moved, cells.point_metric + own[key], *ends, cells.alpha[j], cells.beta[j], gamma, flats)
+        )
         points += len(cells.points)
-    joined: dict[str, Any] = {name: np.concatenate(part) for name, part in fields.items()}
+    names = ("points", "point_metric", "near", "far", "alpha", "beta", "gamma", "linear")
+    joined: dict[str, Any] = dict(zip(names, map(np.concatenate, zip(*fields, strict=True)), strict=True))
     rows, d = np.arange(len(joined["near"]))[None], joined["points"].shape[1]
     return Cells(metrics=stacked(metrics, d), rows=rows, labels=np.zeros(1, dtype=np.int64), **joined)
