@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lvqrej.wording import percent_up
+
 #: As many features a page lists.
 _FEATURES = 15
 #: Shares and the ends of their intervals.
@@ -46,7 +48,9 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 @media (min-width:40rem){.lvqrej tbody td{white-space:nowrap}}
 .lvqrej blockquote{margin:.5rem 0;max-width:44rem;padding:.2rem 1rem;border-left:4px solid var(--line);
  background:var(--soft)}
-@media print{.lvqrej img{min-width:0} .lvqrej tr,.lvqrej h2{break-inside:avoid}
+@page{margin:15mm}
+@media print{.lvqrej img{width:auto;min-width:0;max-width:100%;max-height:14cm}
+ .lvqrej tr,.lvqrej blockquote{break-inside:avoid} .lvqrej h2,.lvqrej h3,.lvqrej caption{break-after:avoid}
  .lvqrej th,.lvqrej td{padding:.1rem .3rem;font-size:.7rem}}
 """
 #: Nothing may be loaded and nothing may run, whatever the names in the tables are.
@@ -70,8 +74,8 @@ was asked: by default, one feature changed by one standard deviation costs 1.</p
 _WHOM = """<p>A small p-value says that such a difference would rarely be chance. It does not say where it
 comes from, and of several tests some have a small one by chance. It is the share of random tables with the
 same margins that differ at least as much.</p>"""
-_CENTRAL = """<p>Of each cause the most central reject, with the smallest total distance to the others; of more
-than 400 rejects, among 400 drawn at random.</p>"""
+_CENTRAL = """<p>Of each cause the most central reject, with the smallest total distance to the others; of
+more than 400 rejects, among 400 drawn at random.</p>"""
 
 
 def page(report: Any) -> str:
@@ -82,6 +86,8 @@ def page(report: Any) -> str:
     more = len(features) - len(used.head(_FEATURES))
     unlisted = f"{more} features with lower or no counts are not listed." if more else ""
     what = _WHAT.format(holds=_HOLDS.format(**facts) if asked else "", unlisted=unlisted)
+    count, gap = f"{facts['proven']} of {len(report.distances)}", percent_up(facts["largest_gap"])
+    proof = f"for {count} it is proven that none smaller by more than 1 % does, for all by more than {gap}"
     sections = {
         "What next": _listed(report.next_steps()),
         "": _picture(report),
@@ -108,8 +114,8 @@ def page(report: Any) -> str:
         f'<body class="lvqrej"><header><h1>Why does the model reject?</h1>{_listed(report.sentences())}'
         f"</header><main>{body}</main>"
         f"<footer><p>Made by lvqrej. Intervals are exact ones of Clopper and Pearson. Random draws have the "
-        f"seed {facts['seed']}. Every counterfactual passes the option's own test; none has a gap above "
-        f"{100 * facts['largest_gap']:.2g} %.</p></footer></body></html>\n"
+        f"seed {facts['seed']}. Every change passes the option's own test. {_sentence(proof)}</p></footer>"
+        "</body></html>\n"
     )
 
 

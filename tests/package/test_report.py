@@ -843,11 +843,14 @@ def test_the_command_fits_reports_loads_and_explains(table, tmp_path, capsys):
     every = ["--fixed", *X.columns]
     assert main(["explain", str(table), "--row", str(row), "--model", str(model), *every]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"Row {row}: rejected; with fixed, no input reaches a relative similarity of")
+    assert told.startswith(f"Row {row}: rejected; with the observed ranges and fixed, no input reaches a")
     assert "ambiguous between" in told
     assert main(["report", str(table), "--model", str(model), "--out", str(page)]) == 0
     assert f"{classifier.rejects(X).sum()} of 150 samples are rejected" in capsys.readouterr().out
-    assert "150 samples are rejected" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "150 samples are rejected" in text
+    gaps = classifier.explain(X[classifier.rejects(X)]).gaps
+    assert f"For {(gaps <= 0.01).sum()} of {len(gaps)} it is proven" in text
 
 
 def test_the_command_explains_a_row_that_the_model_has_not_seen(table, capsys):
@@ -898,7 +901,7 @@ def test_what_is_wrong_is_said_in_one_line(table, tmp_path, capsys):
             ["report", str(table), "--model", "m.json", "--option", "probabilistic", *out],
             "cannot be given with",
         ),
-        (["report", str(wide), *fit, *out], "more values than the header"),
+        (["report", str(wide), *fit, *out], "does not match length of data"),
         (["explain", str(table), *fit, "--row", "150"], "--row must be from 0 to 149"),
     ]:
         assert main(words) == 2, words
