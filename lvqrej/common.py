@@ -27,8 +27,6 @@ from lvqrej.wording import ALL, FEWEST, NO_GAP, listed, number, percent_up, roun
 _GAP, EFFORT = 1e-6, 50
 #: As many samples are tried together with the chosen ones of a node.
 _TRIED = 24
-#: Answers are grown from nodes with at most so many chosen samples.
-_GROWN = 2
 #: Samples and the cell that each shall lie in.
 Choice = dict[int, Cells]
 
@@ -228,14 +226,13 @@ class _Problem(Problem):
         return rows[np.argsort(-self._from(self.cells, delta)[0][rows], kind="stable")].tolist()
 
     def restrict(self, node: Node, relaxed: Any) -> tuple[float, Floats | None]:
-        """Try what the chosen samples ask for; let few of them grow, at the root also into one class each."""
+        """Try what the chosen samples ask for; with none, grow a choice, at the root also in each class."""
         if relaxed is None:
             return np.inf, None
-        found, sets = [relaxed[0]], [self.accepted] if len(node.chosen) <= _GROWN else []
-        if not node.chosen and not node.left_out and self.query.required.target is None:
+        found, sets = [relaxed[0]], [] if node.chosen else [self.accepted]
+        if sets and not node.left_out and self.query.required.target is None:
             sets += [self.accepted.with_label(label) for label in range(len(self.query.option.classes))]
-        for accepted in sets:
-            found.append(self._grown([row for row, _ in node.chosen], relaxed[0], {*node.left_out}, accepted))
+        found += [self._grown({*node.left_out}, accepted) for accepted in sets]
         offsets = [d for d in found if d is not None and self.passed(d).sum() >= self.wanted]
         sizes = [float((self.weights * np.abs(delta)).sum()) for delta in offsets]
         self.best = min([self.best, *sizes])
@@ -255,18 +252,25 @@ class _Problem(Problem):
 
     def why_none(self, proven: bool) -> str:
         """Say why no common change was found."""
-        found, n, required = self._from(self.accepted)[1] >= 0, len(self.X), self.query.required
+        found, never = self._from(self.accepted)[1] >= 0, np.isinf(self.least).all(axis=1)
+        n, count, required = len(self.X), int(found.sum()), self.query.required
         none = "there is no common change" if proven else "no common change was found"
         if not required.columns.numbers.all():
             none += " of numbers (categories stay as they are)"
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
-        if (count := int(found.sum())) >= self.wanted:
-            return f"{text}: each of {count} can be accepted alone, but not so many by the same change"
-        row = int(found.argmin())
+        if count >= self.wanted:
+            but = (
+                "not so many by the same change" if proven else "no change was found that does it for so many"
+            )
+            return f"{text}: each of {count} can be accepted alone, but {but}"
+        row, many = (
+            int((found - 1.0 * never).argmin()),
+            "can" if (found | never).all() else "were found that can",
+        )
         required = replace(required, fixed=required.fixed | self.gaps[row])
         alone = self.query._replace(samples=self.X[[row]], required=required)
-        reason = reason_of(alone, bool(np.isinf(self.least[row]).all()))
-        return f"{text}: only {count} can be accepted at all; sample {row}: {reason}"
+        reason = reason_of(alone, bool(never[row]))
+        return f"{text}: only {count} {many} be accepted at all; sample {row}: {reason}"
 
     def _cells_of(self, *chosen: tuple[int, int]) -> Choice:
         return {row: self.cells.take(np.array([c])) for row, c in chosen}
@@ -283,25 +287,22 @@ class _Problem(Problem):
         nearest[possible] = near.cells
         return bounds, nearest, start
 
-    def _grown(
-        self, rows: list[int], delta: Floats, left_out: set[int], accepted: AcceptedSet
-    ) -> Floats | None:
-        """Choose further samples until enough are accepted; return the offset, None if that fails.
+    def _grown(self, left_out: set[int], accepted: AcceptedSet) -> Floats | None:
+        """Choose samples until enough are accepted; return the offset, None if that fails.
 
         Of those that are still missing, the cheapest are meant to be accepted, and the dearest of these are
         chosen next: most others then come along.
         """
-        cover, rungs, chosen = accepted.cover(), list(LADDER), self._around(accepted, delta, rows)
-        latest = [*chosen]
+        cover, rungs = accepted.cover(), list(LADDER)
+        chosen: Choice = {}
+        latest: list[int] = []
         while rungs:
             offset, _ = self._together(chosen, rungs[0])
             if offset is None:  # the latest cannot come along with the others
                 left_out |= {*latest[-1:]}
-                for row in latest:
-                    del chosen[row]
                 if not latest:
                     return None
-                latest = []
+                chosen, latest = {row: chosen[row] for row in chosen if row not in latest}, []
                 continue
             passed = self.passed(offset)
             missing = self.wanted - int(passed.sum())

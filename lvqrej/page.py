@@ -49,8 +49,8 @@ div.lvqrej{max-width:48rem;padding:.5rem 1rem;border:1px solid var(--line);color
 .lvqrej blockquote{margin:.5rem 0;max-width:44rem;padding:.2rem 1rem;border-left:4px solid var(--line);
  background:var(--soft)}
 @page{margin:15mm}
-@media print{.lvqrej img{width:auto;min-width:0;max-width:100%;max-height:14cm}
- .lvqrej tr,.lvqrej blockquote{break-inside:avoid} .lvqrej h2,.lvqrej h3,.lvqrej caption{break-after:avoid}
+@media print{.lvqrej img{width:auto;min-width:0;max-width:100%;max-height:12cm}
+ .lvqrej .scroll,.lvqrej blockquote{break-inside:avoid} .lvqrej h2,.lvqrej h3{break-after:avoid}
  .lvqrej th,.lvqrej td{padding:.1rem .3rem;font-size:.7rem}}
 """
 #: Nothing may be loaded and nothing may run, whatever the names in the tables are.

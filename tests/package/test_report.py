@@ -717,11 +717,15 @@ def test_the_sentence_of_a_common_change_is_true_as_shown():
 def test_a_common_change_that_is_impossible_is_told_why():
     option = RelativeSimilarity(PrototypeModel([[0, 0], [4, 0]], ["a", "b"], feature_names=["w", "h"]))
     X = np.array([[1.9, 0.3], [2.1, 0.2]])
-    with pytest.raises(NoCounterfactualError, match=r"no common change.*only 0 can.*fixing w"):
+    with pytest.raises(NoCounterfactualError, match=r"no common change.*only 0 were found.*fixing w"):
         common_change(option, 0.6, X, 1.0, fixed=["w"])
     apart = np.array([[0.5, 0.0], [3.5, 0.0]])  # each is near its own prototype
     with pytest.raises(NoCounterfactualError, match="each of 2 can be accepted alone, but not so many"):
         common_change(option, 0.99, apart, 1.0, bounds={"w": (0.0, 4.0)})
+    with pytest.raises(
+        NoCounterfactualError, match=r"was found with .*, but no change was found that does it"
+    ):
+        common_change(option, 0.6, np.append(apart, [[9, 30.0], [-9, -30]], axis=0), 1.0, effort=1)
     for wrong, message in (({"share": 0.0}, "share"), ({"effort": 0}, "effort")):
         with pytest.raises(ValueError, match=f"{message} must be"):
             common_change(option, 0.6, X, **wrong)
