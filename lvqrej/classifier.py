@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,6 @@ from lvqrej.fitting import (
     with_rejects,
 )
 from lvqrej.holding import EFFORT
-from lvqrej.report import RejectReport, reject_report
 from lvqrej.requirements import Observed, feature_index
 from lvqrej.validation import (
     Floats,
@@ -52,6 +51,9 @@ from lvqrej.validation import (
     validated_table,
 )
 from lvqrej.wording import class_row
+
+if TYPE_CHECKING:
+    from lvqrej.report import RejectReport
 
 #: What `fit` learns, but for names, as files have it.
 _LEARNED = (
@@ -410,8 +412,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             What to compare, e.g. a hospital or a sex; at most 50 different values.
         **options
             `reasons` (20): for how many rejects, drawn at random, a sufficient reason is asked for;
-            `random_state` (0): seed of that; `progress` (False); and those of `explain` but `how` and
-            `on_infeasible`.
+            `random_state` (0): seed of that; and those of `explain` but `how` and `on_infeasible`, such as
+            `fixed`, `n_jobs` and `progress`.
 
         Returns
         -------
@@ -427,6 +429,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         >>> report.rates[["count", "of"]].head(3).to_numpy().tolist()
         [[83, 89], [6, 89], [0, 83]]
         """
+        from lvqrej.report import reject_report
+
         check_is_fitted(self)
         return reject_report(self, X, y, groups, **options)
 

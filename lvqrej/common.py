@@ -27,8 +27,6 @@ from lvqrej.wording import ALL, FEWEST, NO_GAP, listed, number, percent_up, roun
 _GAP, EFFORT = 1e-6, 50
 #: As many samples are tried together with the chosen ones of a node.
 _TRIED = 24
-#: Answers are grown from nodes with at most so many chosen samples.
-_GROWN = 2
 #: Samples and the cell that each shall lie in.
 Choice = dict[int, Cells]
 
@@ -61,27 +59,10 @@ class CommonChange:
         """(distance - lower_bound) / distance, 0 where the distance is 0."""
         return (self.distance - self.lower_bound) / self.distance if self.distance > 0 else 0.0
 
-    @property
-    def _costs(self) -> Floats:
-        return self.problem.weights[self._required.columns.starts[:-1]] * np.abs(self.delta)
-
-    @property
-    def _required(self) -> Any:
-        return self.problem.query.required
-
     def _passed(self, delta: Floats) -> NDArray[np.bool_]:
         """Return which samples are accepted with an offset (d,) of the user's columns."""
-        columns = self._required.columns
+        columns = self.problem.query.required.columns
         return self.problem.passed(np.where(columns.numbers, columns.spread(delta, 0.0), 0.0))
-
-    def to_frame(self) -> Any:
-        """Return one row per feature that changes: feature, change, cost; the most expensive first."""
-        import pandas as pd
-
-        required, k = self._required, np.flatnonzero(self.delta)
-        names = [required.names[i] for i in k]
-        table = pd.DataFrame({"feature": names, "change": self.delta[k], "cost": self._costs[k]})
-        return table.sort_values("cost", ascending=False, kind="stable", ignore_index=True)
 
     def _shown(self) -> Floats:
         """Return the offset rounded away from 0 to the fewest digits with which it still does it."""
@@ -95,16 +76,16 @@ class CommonChange:
         return self.delta
 
     def __str__(self) -> str:
-        n, names, shown = len(self.accepted), self._required.names, self._shown()
-        k = np.argsort(-self._costs, kind="stable")
-        signs = {True: "+", False: "−"}
-        words = [f"{names[i]} {signs[shown[i] > 0]}{number(abs(shown[i]))}" for i in k if shown[i]]
-        done = f"{self._passed(shown).sum()} of {n} samples are accepted"
+        required, shown = self.problem.query.required, self._shown()
+        names, at = required.names, required.columns.starts[:-1]
+        k = np.argsort(-required.weights[at] * np.abs(self.delta), kind="stable")
+        words = [f"{names[i]} {'+' if shown[i] > 0 else '−'}{number(abs(shown[i]))}" for i in k if shown[i]]
+        done = f"{self._passed(shown).sum()} of {len(self.accepted)} samples are accepted"
         text = f"with {listed(words)} for all, {done}" if words else f"without any change {done}"
-        gaps = self.problem.gaps.sum(axis=0)[self._required.columns.starts[:-1]]
+        gaps = self.problem.gaps.sum(axis=0)[at]
         for i in k[(gaps[k] > 0) & (shown[k] != 0)]:
             text += f" ({names[i]} is missing in {gaps[i]} of them and stays so)"
-        within = " within the observed ranges" if self._required.observed else ""
+        within = " within the observed ranges" if required.observed else ""
         if self.gap <= NO_GAP:
             return f"{text}; no smaller common change{within} gets {self.wanted} of them accepted"
         return f"{text}; a common change{within} at most {percent_up(self.gap)} smaller might be enough"
@@ -245,14 +226,13 @@ class _Problem(Problem):
         return rows[np.argsort(-self._from(self.cells, delta)[0][rows], kind="stable")].tolist()
 
     def restrict(self, node: Node, relaxed: Any) -> tuple[float, Floats | None]:
-        """Try what the chosen samples ask for; let few of them grow, at the root also into one class each."""
+        """Try what the chosen samples ask for; with none, grow a choice, at the root also in each class."""
         if relaxed is None:
             return np.inf, None
-        found, sets = [relaxed[0]], [self.accepted] if len(node.chosen) <= _GROWN else []
-        if not node.chosen and not node.left_out and self.query.required.target is None:
+        found, sets = [relaxed[0]], [] if node.chosen else [self.accepted]
+        if sets and not node.left_out and self.query.required.target is None:
             sets += [self.accepted.with_label(label) for label in range(len(self.query.option.classes))]
-        for accepted in sets:
-            found.append(self._grown([row for row, _ in node.chosen], relaxed[0], {*node.left_out}, accepted))
+        found += [self._grown({*node.left_out}, accepted) for accepted in sets]
         offsets = [d for d in found if d is not None and self.passed(d).sum() >= self.wanted]
         sizes = [float((self.weights * np.abs(delta)).sum()) for delta in offsets]
         self.best = min([self.best, *sizes])
@@ -272,18 +252,25 @@ class _Problem(Problem):
 
     def why_none(self, proven: bool) -> str:
         """Say why no common change was found."""
-        found, n, required = self._from(self.accepted)[1] >= 0, len(self.X), self.query.required
+        found, never = self._from(self.accepted)[1] >= 0, np.isinf(self.least).all(axis=1)
+        n, count, required = len(self.X), int(found.sum()), self.query.required
         none = "there is no common change" if proven else "no common change was found"
         if not required.columns.numbers.all():
             none += " of numbers (categories stay as they are)"
         text = f"{none} with which {self.wanted} of {n} samples are accepted"
-        if (count := int(found.sum())) >= self.wanted:
-            return f"{text}: each of {count} can be accepted alone, but not so many by the same change"
-        row = int(found.argmin())
+        if count >= self.wanted:
+            but = (
+                "not so many by the same change" if proven else "no change was found that does it for so many"
+            )
+            return f"{text}: each of {count} can be accepted alone, but {but}"
+        row, many = (
+            int((found - 1.0 * never).argmin()),
+            "can" if (found | never).all() else "were found that can",
+        )
         required = replace(required, fixed=required.fixed | self.gaps[row])
         alone = self.query._replace(samples=self.X[[row]], required=required)
-        reason = reason_of(alone, bool(np.isinf(self.least[row]).all()))
-        return f"{text}: only {count} can be accepted at all; sample {row}: {reason}"
+        reason = reason_of(alone, bool(never[row]))
+        return f"{text}: only {count} {many} be accepted at all; sample {row}: {reason}"
 
     def _cells_of(self, *chosen: tuple[int, int]) -> Choice:
         return {row: self.cells.take(np.array([c])) for row, c in chosen}
@@ -300,25 +287,22 @@ class _Problem(Problem):
         nearest[possible] = near.cells
         return bounds, nearest, start
 
-    def _grown(
-        self, rows: list[int], delta: Floats, left_out: set[int], accepted: AcceptedSet
-    ) -> Floats | None:
-        """Choose further samples until enough are accepted; return the offset, None if that fails.
+    def _grown(self, left_out: set[int], accepted: AcceptedSet) -> Floats | None:
+        """Choose samples until enough are accepted; return the offset, None if that fails.
 
         Of those that are still missing, the cheapest are meant to be accepted, and the dearest of these are
         chosen next: most others then come along.
         """
-        cover, rungs, chosen = accepted.cover(), list(LADDER), self._around(accepted, delta, rows)
-        latest = [*chosen]
+        cover, rungs = accepted.cover(), list(LADDER)
+        chosen: Choice = {}
+        latest: list[int] = []
         while rungs:
             offset, _ = self._together(chosen, rungs[0])
             if offset is None:  # the latest cannot come along with the others
                 left_out |= {*latest[-1:]}
-                for row in latest:
-                    del chosen[row]
                 if not latest:
                     return None
-                latest = []
+                chosen, latest = {row: chosen[row] for row in chosen if row not in latest}, []
                 continue
             passed = self.passed(offset)
             missing = self.wanted - int(passed.sum())
@@ -383,34 +367,28 @@ def intersected(parts: list[tuple[Cells, Floats, NDArray[np.bool_]]]) -> Cells:
     [[3.0, 1.0], [2.0, 1.0]]
     """
     twice = any(gaps.any() for _, _, gaps in parts)
+
+    def apart(values: Floats, gaps: NDArray[np.bool_]) -> Floats:
+        halves = np.where(gaps, 0.0, values), np.where(gaps, values, 0.0)
+        return np.concatenate(halves, axis=-1) if twice else values
+
     own: dict[Any, int] = {}  # where the metrics of a part begin; most share them
     metrics: list[Floats] = []
-    fields: dict[str, list[Any]] = {}
-    points = 0
+    fields, points = [], 0
     for cells, x, gaps in parts:
-
-        def apart(values: Any, gaps: Any = gaps) -> Any:
-            return (
-                np.append(np.where(gaps, 0.0, values), np.where(gaps, values, 0.0), -1) if twice else values
-            )
-
         key = id(cells.metrics), gaps.tobytes()
         if key not in own:
             own[key] = len(metrics)
-            metrics.extend(apart(cells.metrics))
+            metrics.extend(apart(cells.metrics, gaps))
         j = cells.rows[0][cells.rows[0] >= 0]
-        for name, part in {
-            "points": apart(cells.points - x),
-            "point_metric": cells.point_metric + own[key],
-            "near": cells.near[j] + points,
-            "far": cells.far[j] + points,
-            "alpha": cells.alpha[j],
-            "beta": cells.beta[j],
-            "gamma": cells.gamma[j] - cells.linear[j] @ x,
-            "linear": apart(cells.linear[j]),
-        }.items():
-            fields.setdefault(name, []).append(part)
+        moved, flats = apart(cells.points - x, gaps), apart(cells.linear[j], gaps)
+        ends = cells.near[j] + points, cells.far[j] + points
+        gamma = cells.gamma[j] - cells.linear[j] @ x
+        fields.append(
+            (moved, cells.point_metric + own[key], *ends, cells.alpha[j], cells.beta[j], gamma, flats)
+        )
         points += len(cells.points)
-    joined: dict[str, Any] = {name: np.concatenate(part) for name, part in fields.items()}
+    names = ("points", "point_metric", "near", "far", "alpha", "beta", "gamma", "linear")
+    joined: dict[str, Any] = dict(zip(names, map(np.concatenate, zip(*fields, strict=True)), strict=True))
     rows, d = np.arange(len(joined["near"]))[None], joined["points"].shape[1]
     return Cells(metrics=stacked(metrics, d), rows=rows, labels=np.zeros(1, dtype=np.int64), **joined)

@@ -2,28 +2,32 @@
 
 One explanation serves one case. Whoever runs a model asks why it rejects, whom it rejects, and what to
 measure or collect next: `RejectOptionClassifier.report` counts causes, features, costs and groups over a
-whole table, chunk by chunk, with exact intervals.
+whole table, with exact intervals.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
+from lvqrej.chart import report_chart
 from lvqrej.columns import as_frame, is_missing
+from lvqrej.holding import sufficient
+from lvqrej.page import page, summary
 from lvqrej.storage import write_whole
 from lvqrej.thresholds import interval
 from lvqrej.validation import Floats, check_number, check_path, describe
 from lvqrej.wording import level_text, listed
 
-#: Rows per chunk.
-_CHUNK = 1024
+#: So many rows are decided at once; `explain` has chunks of its own.
+_CHUNK = 4096
 #: As many rejects of one kind are compared to find the most central one; of so many kinds one is shown.
 _CENTRAL, _SHOWN = 400, 8
 #: More groups than this are no groups.
@@ -35,8 +39,6 @@ _COMPARED = (
     ("rejects", "reject_rate", "rejected", "samples"),
     ("errors among the accepted", "risk", "errors", "accepted"),
 )
-#: What a missing group is called.
-_MISSING = "(missing)"
 _QUANTILES = {"least": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "90 %": 0.9, "most": 1.0}
 
 
@@ -64,15 +66,15 @@ class RejectReport:
         Quantiles of the cost of acceptance, of all rejects, by the class that they would be accepted as, and
         with labels by true class.
     typical : DataFrame
-        For each cause the most central reject (the medoid in the units of costs, another level at its least
-        price): cause, rejects, sample, why, sentence.
+        For each cause the most central reject: the medoid, of at most 400 drawn at random, in the units of
+        costs, another level at its least price. Columns cause, rejects, sample, why, sentence.
     groups, tests : DataFrame or None
-        Rejects and errors by group; and tests whether groups
-        differ, by random tables with the same margins.
+        Rejects and errors by group; and tests whether groups differ, by random tables with the same margins.
     distances : ndarray
         Costs of acceptance of the rejects that have a counterfactual.
     facts : dict
-        What the numbers rest on: samples, rejects, option, threshold, reasons, seed, exact.
+        What the numbers rest on: samples, rejects, option, threshold, reasons, seed, group; largest_gap, and
+        how many counterfactuals are `proven` to be the nearest but for 1 %.
     """
 
     rates: Any
@@ -87,8 +89,6 @@ class RejectReport:
 
     def to_frame(self) -> Any:
         """Return all numbers of all tables as rows of table, row, column and value."""
-        import pandas as pd
-
         parts = []
         for name in ("rates", "causes", "features", "costs", "groups", "tests"):
             if (own := getattr(self, name)) is not None:
@@ -99,14 +99,10 @@ class RejectReport:
 
     def plot(self, most: int = 12) -> Any:
         """Return a matplotlib figure of causes, features, costs and groups; see `lvqrej.chart`."""
-        from lvqrej.chart import report_chart
-
         return report_chart(self, most)
 
     def to_html(self, file: str | PathLike[str]) -> None:
         """Write a page that stands on its own, at once or not at all; see `lvqrej.page`."""
-        from lvqrej.page import page
-
         path, content = check_path(file, "file"), page(self)
         write_whole(path, lambda draft: draft.write_text(content, encoding="utf-8"))
 
@@ -131,8 +127,8 @@ class RejectReport:
             median = self.costs["median"].iloc[0]
             would = f"{listed(words)} would have to change, at a median cost of {median:.3g}"
             said.append(f"to be accepted, most often {would}")
-        for question, row in () if self.tests is None else self.tests.iterrows():
-            p, differ = row["p_value"], "differ" if row["p_value"] < 0.05 else "do not differ measurably"
+        for question, p in () if self.tests is None else self.tests["p_value"].items():
+            differ = "differ" if p < 0.05 else "do not differ measurably"
             text = "p below 0.001" if p < 0.001 else f"p = {p:.2g}"
             said.append(f"groups {differ} in {question} ({text})")
         return said
@@ -146,7 +142,8 @@ class RejectReport:
         steps: list[str] = []
         if first["changed"] and any(cause.startswith("ambiguous") for cause in self.causes.index):
             often = f"{first['changed']:.0f} of {len(self.distances)} counterfactuals"
-            steps.append(f"check {first.name} again, or measure it more exactly: it changes in {often}")
+            exactly = "" if np.isnan(first["mean_change"]) else ", or measure it more exactly"
+            steps.append(f"check {first.name} again{exactly}: it changes in {often}")
         if "missing" in self.features:
             lacks, name = self.features["missing"], self.features["missing"].idxmax()
             steps.append(f"fill in {name}: it is missing in {lacks[name]} of {self.facts['rejects']} rejects")
@@ -170,8 +167,6 @@ class RejectReport:
         return ".\n".join(text[0].upper() + text[1:] for text in said) + "."
 
     def _repr_html_(self) -> str:
-        from lvqrej.page import summary
-
         return summary(self)
 
 
@@ -183,7 +178,6 @@ def reject_report(
     *,
     reasons: int = 20,
     random_state: int = 0,
-    progress: bool = False,
     **options: Any,
 ) -> RejectReport:
     """Return the report of a fitted classifier on a table; see `RejectOptionClassifier.report`."""
@@ -197,183 +191,40 @@ def reject_report(
     n = len(table)
     truth = None if y is None else _labels(y, n, classifier.classes_)
     group = None if groups is None else _groups(groups, n)
-    counts = _Counts(classifier, table, options, seed)
-    for part in _chunks(n, progress):
-        counts.add(part)
-    return counts.report(truth, group, wanted, seed)
-
-
-class _Counts:
-    """What is known of the rows so far: a few numbers per row, sums over features, and a few whole rejects.
-
-    Rows have a random order, `places`: where some are drawn as a sample, the first ones in it are.
-    """
-
-    def __init__(self, classifier: Any, table: Any, options: dict[str, Any], seed: int) -> None:
-        self.classifier, self.table = classifier, table
-        self.options = options | {"on_infeasible": "skip"}
-        self.places = np.random.default_rng(seed).permutation(len(table))
-        self.labels: list[Any] = []
-        self.rejected: list[Any] = []
-        self.rejects: list[Any] = []
-        self.sums: Any = 0.0
-        self.missing: Any = 0
-        self.levels: Counter[tuple[int, str]] = Counter()
-        self.central: dict[str, tuple[Any, Floats]] = {}
-
-    def explained(self, rows: Any) -> Any:
-        """Return the explanations of some rows."""
-        return self.classifier.explain(_taken(self.table, rows), **self.options)
-
-    def add(self, part: slice) -> None:
-        """Count one chunk of the table."""
-        import pandas as pd
-
-        labels, rejected = self.classifier.decided(_taken(self.table, part))
-        self.labels.append(labels)
-        self.rejected.append(rejected)
-        rows = part.start + np.flatnonzero(rejected)
-        result, known = self.explained(rows), self.classifier.familiarity_.distances
-        causes = self.classifier.cause(_taken(self.table, rows)) if known else [None] * len(rows)
-        kinds = np.array([_kind(cause, self.classifier.classes_) for cause in causes], dtype=object)
-        columns = {"row": rows, "kind": kinds, "found": result.found, "cost": result.distances}
-        self.rejects.append(pd.DataFrame(columns | {"gap": result.gaps, "accepted as": result.labels}))
-        self.sums, self.required = self.sums + _changes(result), result.required
-        self.levels.update(_level_changes(result))
-        if result.given is not None:
-            self.missing = self.missing + np.vectorize(is_missing, otypes=[int])(result.given).sum(axis=0)
-        for kind in {*kinds}:
-            before, samples = self.central.get(kind, (rows[:0], result.samples[:0]))
-            row = np.append(before, rows[kinds == kind])
-            samples = np.vstack([samples, result.samples[kinds == kind]])
-            first = np.argsort(self.places[row])[:_CENTRAL]
-            self.central[kind] = row[first], samples[first]
-
-    def report(self, truth: Any, group: Any, reasons: int, seed: int) -> RejectReport:
-        """Return the tables."""
-        import pandas as pd
-
-        classifier, labels, rejected = self.classifier, *map(np.concatenate, (self.labels, self.rejected))
-        each = pd.concat(self.rejects, ignore_index=True)
-        wrong = None if truth is None else labels != truth
-        if wrong is not None:
-            each["true class"], each["wrong"] = truth[rejected], wrong[rejected]
-        drawn = np.sort(each["row"].to_numpy()[np.argsort(self.places[each["row"]])[:reasons]])
-        point = f"{classifier.threshold_:.4g}" if not classifier.local else "that of the nearest prototype"
-        groups = None if group is None else _by_group(group, rejected, wrong)
-        return RejectReport(
-            rates=_rates(rejected, wrong, ~each["found"]),
-            causes=_causes(each),
-            features=self._features(max(1, each["found"].sum()), drawn),
-            costs=_costs(each[each["found"]]),
-            typical=self._typical(each["kind"].value_counts()),
-            distances=each["cost"].to_numpy()[each["found"]],
-            facts={
-                "samples": len(labels), "rejects": len(each), "option": classifier.option_.name,
-                "threshold": point, "reasons": len(drawn), "seed": seed,
-                "largest_gap": float(each["gap"].max()) if len(each) else 0.0,
-                "group": getattr(group, "name", None) or "group",
-            },
-            groups=groups,
-            tests=None if groups is None else _tests(groups, seed),
-        )  # fmt: skip
-
-    def _features(self, answered: int, drawn: Any) -> Any:
-        import pandas as pd
-
-        (changed, up, down), (change, cost) = self.sums[:3].astype(int), self.sums[3:]
-        holds = np.zeros(len(up), dtype=np.int64)
-        for reason in self.explained(drawn).sufficient_reasons(effort=0) if len(drawn) else ():
-            holds[reason.indices] += 1
-        categories = [column.levels is not None for column in self.required.columns.columns]
-        columns = {
-            "changed": changed,
-            "share": changed / answered,
-            "up": up,
-            "down": down,
-            "mean_change": np.where(categories, np.nan, change / np.maximum(changed, 1)),
-            "most_often": [self._most_often(k) for k in range(len(up))],
-            "cost_share": cost / (cost.sum() or 1.0),
-            "holds": holds,
-        }
-        if not any(categories):
-            del columns["most_often"]
-        if np.any(self.missing):
-            columns["missing"] = self.missing
-        features = pd.DataFrame(columns, index=pd.Index(self.required.names, name="feature"))
-        return features.iloc[np.lexsort([-holds, -cost, -changed])]
-
-    def _most_often(self, k: int) -> str:
-        """Return the most frequent change of a category, of equally frequent ones the first by name."""
-        counts = {change: count for (column, change), count in self.levels.items() if column == k}
-        return min(counts, key=lambda change: (-counts[change], change), default="")
-
-    def _typical(self, counts: Any) -> Any:
-        """Return the most central reject of each of the most frequent kinds, with its explanation."""
-        import pandas as pd
-        from scipy.spatial.distance import cdist
-
-        cases = []
-        for kind, count in counts.head(_SHOWN).items():
-            rows, samples = self.central[kind]
-            scaled = samples * self.required.weights
-            row = int(rows[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
-            result = self.explained([row])
-            why, sentence = kind, result.reasons[0] if not result.found[0] else str(result[0])
-            if result.found[0] and result[0].cause is not None:
-                why = str(result[0].cause)
-            name = self.table.index[row] if hasattr(self.table, "iloc") else row
-            cases.append((kind, count, name, why, sentence))
-        return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
-
-
-def _changes(result: Any) -> Floats:
-    """Return for each of the table's columns how many answers change it, raise it and lower it, and sums.
-
-    The sums are of how much it changes, 0 for categories, and of what that costs; all in shape (5, d).
-    """
-    found, required = result.found, result.required
-    X, Z = result.samples[found], result.counterfactuals[found]
-    change = np.nan_to_num(required.columns.changes(X, Z))
-    parts = result.changed, change > 0, change < 0, np.abs(change), required.costs(X, Z)
-    return np.array([part.sum(axis=0, dtype=float) for part in parts])
-
-
-def _level_changes(result: Any) -> Iterator[tuple[int, str]]:
-    """Return each change of a category: its column, and the change in words."""
-    categories = [k for k, column in enumerate(result.required.columns.columns) if column.levels]
-    for row, i in zip(*np.nonzero(result.changed[:, categories]), strict=True):
-        before, after = result.before(row)[categories[i]], result.after(row)[categories[i]]
-        yield categories[i], f"{level_text(before)} → {level_text(after)}"
+    parts = (_taken(table, slice(start, start + _CHUNK)) for start in range(0, max(n, 1), _CHUNK))
+    labels, rejected = map(np.concatenate, zip(*map(classifier.decided, parts), strict=True))
+    wrong = None if truth is None else labels != truth
+    rejects = _taken(table, rejected.nonzero()[0])
+    result = classifier.explain(rejects, **options, on_infeasible="skip")
+    causes = classifier.cause(rejects) if classifier.familiarity_.distances else [None] * len(result)
+    each = _each(result, causes, classifier.classes_.tolist())
+    if truth is not None and wrong is not None:
+        each["true class"], each["wrong"] = truth[rejected], wrong[rejected]
+    # Where some rejects are drawn, they are the first ones of this order.
+    order = np.argsort(np.random.default_rng(seed).permutation(n)[rejected])
+    names = rejects.index if hasattr(rejects, "iloc") else rejected.nonzero()[0]
+    tables = (None, None) if group is None else _by_group(group, rejected, wrong, seed)
+    return RejectReport(
+        rates=_rates(rejected, wrong, ~result.found),
+        causes=_causes(each),
+        features=_features(result, order[:wanted]),
+        costs=_costs(each[result.found]),
+        typical=_typical(result, causes, each["kind"], names, order),
+        distances=result.distances[result.found],
+        facts={
+            "samples": n, "rejects": len(result), "option": classifier.option_.name,
+            "threshold": "that of the nearest prototype" if classifier.local else f"{result.theta:.4g}",
+            "reasons": len(order[:wanted]), "seed": seed, "largest_gap": float(result.gaps.max(initial=0.0)),
+            "proven": int((result.gaps <= 0.01)[result.found].sum()),
+            "group": getattr(group, "name", None) or "group",
+        },
+        groups=tables[0],
+        tests=tables[1],
+    )  # fmt: skip
 
 
 def _taken(table: Any, rows: Any) -> Any:
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
-
-
-def _chunks(n: int, progress: bool) -> Iterator[slice]:
-    """Cut n rows into chunks, at least one; with a progress bar if it is wanted."""
-    parts = [slice(start, min(start + _CHUNK, n)) for start in range(0, max(n, 1), _CHUNK)]
-    if not progress:
-        yield from parts
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=n, desc="report", unit="row") as bar:
-        for part in parts:
-            yield part
-            bar.update(part.stop - part.start)
-
-
-def _kind(cause: Any, classes: NDArray[Any]) -> str:
-    """Return what a reject counts as; the two classes of an ambiguous one come in the order of classes."""
-    if cause is None:
-        return "of unknown cause"
-    if cause.kind != "ambiguous":
-        return str(cause.kind)
-    known = classes.tolist()
-    first, second = sorted((cause.label, cause.rival), key=known.index)
-    return f"ambiguous between {first} and {second}"
 
 
 def _labels(y: Any, n: int, classes: NDArray[Any]) -> NDArray[Any]:
@@ -381,23 +232,33 @@ def _labels(y: Any, n: int, classes: NDArray[Any]) -> NDArray[Any]:
     if truth.shape != (n,):
         raise ValueError(f"y must have a label for each of the {n} samples; found shape {truth.shape}")
     if n and not np.isin(truth, classes).any():
-        raise ValueError(
-            f"y must hold labels of the classes {classes.tolist()}; found {describe(truth.tolist())}"
-        )
+        known, found = classes.tolist(), describe(truth.tolist())
+        raise ValueError(f"y must hold labels of the classes {known}; found {found}")
     return truth
 
 
 def _groups(groups: Any, n: int) -> Any:
     """Return the group of each row as a Series of text, missing ones as a group of their own."""
-    import pandas as pd
-
     given = groups if isinstance(groups, pd.Series) else pd.Series(np.asarray(groups, dtype=object).ravel())
     if len(given) != n:
         raise ValueError(f"groups must have an entry for each of the {n} samples; found {len(given)}")
-    text = given.astype(object).where(given.notna().to_numpy(), _MISSING).map(str).reset_index(drop=True)
+    text = given.astype(object).where(given.notna().to_numpy(), "(missing)").map(str)
     if text.nunique() > _MOST_GROUPS:
         raise ValueError(f"groups must be at most {_MOST_GROUPS}; found {text.nunique()} different values")
     return text
+
+
+def _each(result: Any, causes: list[Any], classes: list[Any]) -> Any:
+    """Return one row per reject; the two classes of an ambiguous one come in the order of classes."""
+    kinds = []
+    for cause in causes:
+        kind = "of unknown cause" if cause is None else cause.kind
+        if kind == "ambiguous":
+            first, second = sorted((cause.label, cause.rival), key=classes.index)
+            kind = f"ambiguous between {first} and {second}"
+        kinds.append(kind)
+    columns = {"kind": np.array(kinds, dtype=object), "cost": result.distances, "accepted as": result.labels}
+    return pd.DataFrame(columns)
 
 
 # Tables
@@ -410,8 +271,6 @@ def _row(hits: Any, of: Any) -> dict[str, Any]:
 
 
 def _rates(rejected: Any, wrong: Any, unanswered: Any) -> Any:
-    import pandas as pd
-
     n, rejects = len(rejected), int(rejected.sum())
     rows = {"accepted": _row(n - rejects, n), "rejected": _row(rejects, n)}
     if wrong is not None:
@@ -423,8 +282,6 @@ def _rates(rejected: Any, wrong: Any, unanswered: Any) -> Any:
 
 
 def _causes(each: Any) -> Any:
-    import pandas as pd
-
     counts = each["kind"].value_counts()
     rows = _row(counts.to_numpy(), np.full(len(counts), len(each)))
     table = pd.DataFrame(rows, index=counts.index.rename("cause")).rename(columns={"count": "rejects"})
@@ -435,8 +292,6 @@ def _causes(each: Any) -> Any:
 
 def _costs(each: Any) -> Any:
     """Return quantiles of the costs of answered rejects: of all, and by each class."""
-    import pandas as pd
-
     rows = {("all", ""): each["cost"]} if len(each) else {}
     for of in ("accepted as", "true class"):
         for label, part in each.groupby(of)["cost"] if of in each else ():
@@ -446,25 +301,69 @@ def _costs(each: Any) -> Any:
     return pd.DataFrame(table, index, ["rejects", *_QUANTILES])
 
 
-def _by_group(group: Any, rejected: Any, wrong: Any) -> Any:
-    import pandas as pd
+def _features(result: Any, drawn: Any) -> Any:
+    required, found = result.required, result.found
+    X, Z, changed = result.samples[found], result.counterfactuals[found], result.changed.sum(axis=0)
+    change, cost = np.nan_to_num(required.columns.changes(X, Z)), required.costs(X, Z).sum(axis=0)
+    holds = np.zeros(len(changed), dtype=np.int64)
+    for row in drawn:
+        holds[sufficient(result, row, effort=0, k=1).indices] += 1
+    categories = [column.levels is not None for column in required.columns.columns]
+    size = np.abs(change).sum(axis=0) / np.maximum(changed, 1)
+    columns = {
+        "changed": changed,
+        "share": changed / max(1, found.sum()),
+        "up": (change > 0).sum(axis=0),
+        "down": (change < 0).sum(axis=0),
+        "mean_change": np.where(categories, np.nan, size),
+        "most_often": [_most_often(result, k) if is_one else "" for k, is_one in enumerate(categories)],
+        "cost_share": cost / (cost.sum() or 1.0),
+        "holds": holds,
+    }
+    if not any(categories):
+        del columns["most_often"]
+    if result.given is not None:
+        missing = np.vectorize(is_missing, otypes=[int])(result.given).sum(axis=0)
+        columns |= {"missing": missing} if missing.any() else {}
+    features = pd.DataFrame(columns, index=pd.Index(required.names, name="feature"))
+    return features.iloc[np.lexsort([-holds, -cost, -changed])]
 
-    each = {"samples": True, "rejected": rejected}
+
+def _most_often(result: Any, k: int) -> str:
+    """Return the most frequent change of a category, of equally frequent ones the first by name."""
+    columns, counts = result.required.columns, Counter[str]()
+    column, at = columns.columns[k], columns.at(k)
+    for row in np.flatnonzero(result.changed[:, k]):
+        own, after = result.given[row][k], column.value(result.counterfactuals[row, at])
+        before = column.value(result.samples[row, at]) if is_missing(own) else own
+        counts[f"{level_text(before)} → {level_text(after)}"] += 1
+    return min(counts, key=lambda change: (-counts[change], change), default="")
+
+
+def _typical(result: Any, causes: list[Any], kinds: Any, names: Any, order: Any) -> Any:
+    """Return the most central reject of each of the most frequent kinds, with its explanation."""
+    cases = []
+    for kind, count in kinds.value_counts().head(_SHOWN).items():
+        some = order[(kinds == kind).to_numpy()[order]][:_CENTRAL]
+        scaled = result.samples[some] * result.required.weights
+        row = int(some[cdist(scaled, scaled, "cityblock").sum(axis=1).argmin()])
+        why = kind if causes[row] is None else str(causes[row])
+        sentence = str(result[row]) if result.found[row] else result.reasons[row].partition(": ")[2]
+        cases.append((kind, count, names[row], why, sentence))
+    return pd.DataFrame(cases, columns=["cause", "rejects", "sample", "why", "sentence"])
+
+
+def _by_group(group: Any, rejected: Any, wrong: Any, seed: int) -> tuple[Any, Any]:
+    """Return the counts and shares of each group, and tests whether groups differ."""
+    each, tests = {"samples": True, "rejected": rejected}, {}
     if wrong is not None:
         each |= {"accepted": ~rejected, "errors": wrong & ~rejected}
     table = pd.DataFrame(each, index=group.to_numpy()).groupby(level=0).sum().rename_axis("group").astype(int)
-    for _, name, hits, of in _COMPARED if wrong is not None else _COMPARED[:1]:
+    for what, name, hits, of in _COMPARED if wrong is not None else _COMPARED[:1]:
         row = _row(table[hits].to_numpy(), table[of].to_numpy())
         table[name], table[f"{name}_low"], table[f"{name}_high"] = row["share"], row["low"], row["high"]
-    return table
-
-
-def _tests(groups: Any, seed: int) -> Any:
-    import pandas as pd
-
-    asked = [(what, hits, of) for what, _, hits, of in _COMPARED if hits in groups]
-    rows = {what: difference(groups[hits], groups[of], seed) for what, hits, of in asked}
-    return pd.DataFrame(rows, ["statistic", "p_value"]).T.rename_axis("in")
+        tests[what] = difference(table[hits], table[of], seed)
+    return table, pd.DataFrame(tests, ["statistic", "p_value"]).T.rename_axis("in")
 
 
 def difference(hits: Any, sizes: Any, seed: int = 0) -> tuple[float, float]:
