@@ -15,6 +15,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -142,11 +143,12 @@ def show(
 def table(data: pd.DataFrame, id: str, *, caption: str, digits: int = 3, paper: str | None = None) -> Shown:
     """Show a data frame as a captioned table (numbers with `digits` significant digits) and register it.
 
-    Thousands are set apart by commas; the exported CSV holds plain numbers in full precision.
+    A column that was rounded before keeps its decimals. Thousands are set apart by commas; the exported CSV
+    holds plain numbers in full precision.
     """
     _check(id, "tab", caption, data)
     directory = _register(id, caption, data, {"alt": None, "paper": paper, "kind": "table"}, {})
-    cells = data.map(lambda value: _text(value, digits))
+    cells = data.apply(lambda column: column.map(partial(_text, digits=digits, most=_decimals(column))))
     if directory is None:
         body = cells.to_html(index=False, escape=True, border=0)
         return Shown(
@@ -190,11 +192,16 @@ def _check(id: str, prefix: str, caption: str, data: pd.DataFrame) -> None:
 def panel_cuts(figure: Figure) -> list[int]:
     """Return where panels beside each other can be cut apart, in thousandths of the figure's width.
 
-    A phone shows such panels one below the other. A title or legend of the whole figure forbids it.
+    A phone shows such panels one below the other. A title or legend of the whole figure forbids it, and so do
+    names of rows that stand at the first panel only.
     """
     if figure.legends or figure.texts or figure._suptitle or figure._supxlabel:  # type: ignore[attr-defined]
         return []
     figure.draw_without_rendering()
+    for ax in figure.axes:
+        names = [label.get_text() for label in ax.get_yticklabels()]
+        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and any(name[:1].isalpha() for name in names):
+            return []
     spans = []
     for ax in figure.axes:
         # A scale of colours stays with the panels it is for.
@@ -253,11 +260,23 @@ def _register(
     return directory
 
 
-def _text(value: Any, digits: int) -> str:
+def _decimals(values: Any, most: int = 9) -> int:
+    """Return the decimals to which values were rounded before, or `most`.
+
+    >>> _decimals([0.46, 0.5, "a"]), _decimals([1 / 3, 0.5])
+    (2, 9)
+    """
+    numbers = [value for value in values if isinstance(value, float) and math.isfinite(value)]
+    return next((k for k in range(most) if all(round(value, k) == value for value in numbers)), most)
+
+
+def _text(value: Any, digits: int, most: int) -> str:
     """Return a value as a reader sees it, thousands apart; numbers that are names have to come as text.
 
-    >>> _text(-1.06e-13, 3), _text(-1234.5, 3)
-    ('−1.06·10⁻¹³', '−1,234')
+    Zeros at its end stay, up to `most` decimals.
+
+    >>> _text(-1.06e-13, 3, 9), _text(-1234.5, 3, 9), _text(0.9801, 3, 9), _text(0.5, 3, 2)
+    ('−1.06·10⁻¹³', '−1,234', '0.980', '0.50')
     """
     if isinstance(value, Integral) and not isinstance(value, bool):
         return f"{value:,}".replace("-", "−")
@@ -267,5 +286,10 @@ def _text(value: Any, digits: int) -> str:
         return "–"
     text = f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:,.{digits}g}"
     mantissa, _, exponent = text.partition("e")
+    if value and abs(value) < 10**digits and not exponent:
+        first = math.floor(math.log10(abs(float(f"{value:.{digits}g}"))))
+        mantissa = f"{value:,.{max(min(digits - 1 - first, most), 0)}f}"
+    elif not value and most < 9:
+        mantissa = f"{value:.{min(digits - 1, most)}f}"
     power = "·10" + str(int(exponent)).translate(_RAISED) if exponent else ""
     return mantissa.replace("-", "−") + power

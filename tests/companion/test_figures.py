@@ -159,7 +159,7 @@ def test_in_the_book_numbers_align_right_and_bars_are_escaped(folder):
     assert bundle(shown)["text/markdown"] == (
         "::::{table} Two methods and distances.\n:name: tab-methods\n\n"
         "| method | distance | cells |\n| :--- | ---: | ---: |\n"
-        "| a\\|b | 0.33 | 4 |\n| c | 2 | 12,345 |\n::::\n"
+        "| a\\|b | 0.33 | 4 |\n| c | 2.0 | 12,345 |\n::::\n"
     )
 
 
@@ -267,6 +267,32 @@ def test_what_belongs_to_all_panels_is_not_cut():
     figure.suptitle("of both")
     assert figures.panel_cuts(figure) == []
     plt.close(figure)
+
+
+def test_panels_without_the_names_of_their_rows_are_not_cut_off():
+    figure, axes = plt.subplots(1, 2, sharey=True)
+    for ax in axes:
+        ax.barh(["one method", "another"], [1, 2])
+    assert figures.panel_cuts(figure) == []
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        ([0.97988, 0.978, 1.0], ["0.980", "0.978", "1.00"]),
+        ([0.46, 0.5, 0.0], ["0.46", "0.50", "0.00"]),
+        ([26.5, 38.0, 3.0], ["26.5", "38.0", "3.0"]),
+        ([8.0, 0.0, -6.0], ["8", "0", "−6"]),
+        ([1 / 3, 0.0, 1234.5], ["0.333", "0", "1,234"]),
+        ([0.9996, 9.996, -0.00042], ["1.00", "10.0", "−0.00042"]),
+    ],
+)
+def test_numbers_of_a_table_keep_the_digits_that_are_meant(column, shown):
+    text = figures.table(
+        pd.DataFrame({"a": column}), "tab-line", caption=WORDS["caption"]
+    )._repr_mimebundle_()
+    assert text["text/plain"].split() == ["a", *shown]
 
 
 def test_the_book_is_told_where_to_cut(folder):
