@@ -118,8 +118,11 @@ def show(
         raise ValueError(f"alt must be a sentence that says what there is to see; found {alt!r}")
     if alt.strip() == caption.strip():
         raise ValueError("alt must not repeat the caption: readers who cannot see the figure get both")
-    files = {kind: render(figure, kind) for kind in _METADATA}
     cuts = panel_cuts(figure)
+    # It is laid out now; each of the files would do so again, which takes longer than to draw it.
+    with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        figure.set_layout_engine()
+        files = {kind: render(figure, kind) for kind in _METADATA}
     plt.close(figure)
     directory = _register(id, caption, data, {"alt": alt, "paper": paper, "kind": "figure"}, files)
     if directory is None:
@@ -195,9 +198,9 @@ def panel_cuts(figure: Figure) -> list[int]:
     A phone shows such panels one below the other. A title or legend of the whole figure forbids it, and so do
     names of rows that stand at the first panel only.
     """
+    figure.draw_without_rendering()
     if figure.legends or figure.texts or figure._suptitle or figure._supxlabel:  # type: ignore[attr-defined]
         return []
-    figure.draw_without_rendering()
     for ax in figure.axes:
         names = [label.get_text() for label in ax.get_yticklabels()]
         if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and any(name[:1].isalpha() for name in names):
