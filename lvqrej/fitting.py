@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from lvqrej.certainty import Certainty, DecisionDistance, LocalThresholds, RelativeSimilarity
-from lvqrej.columns import is_table
+from lvqrej.columns import is_missing, is_table
 from lvqrej.folding import check_affine, fold, opened
 from lvqrej.guarantees import at_risk
 from lvqrej.lvq import GMLVQ
@@ -47,6 +47,8 @@ RULES = {
 NO_KNEE_RATE = 0.05
 #: Certainties so near the largest one tell little; so many errors can be told from right answers.
 SATURATED, FEWEST_ERRORS = 1e-6, 5
+#: A category may have so many levels, or one for every two rows.
+MANY_LEVELS = 20
 
 
 class FewerFoldsWarning(UserWarning):
@@ -320,10 +322,23 @@ def default_steps(X: Any) -> Any:
     kinds = zip(which, (getattr(dtype, "kind", "O") for dtype in dtypes), strict=True)
     numbers = [k for k, kind in kinds if kind in "iuf"]
     others = [k for k in which if k not in numbers]
+    for name in others:
+        _check_levels(name, _safe_indexing(X, name, axis=1))
     filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     parts = [("numbers", filled, numbers), ("categories", levels, others)]
     return ColumnTransformer([part for part in parts if part[2]])
+
+
+def _check_levels(name: Any, values: Any) -> None:
+    """Refuse a column of dates, names or numbers of rows as a category: it would train for minutes."""
+    known = [value for value in np.asarray(values, dtype=object) if not is_missing(value)]
+    if (n := len(set(known))) > max(MANY_LEVELS, len(known) / 2):
+        raise ValueError(
+            f"X's column {name!r} must be numbers, or a category whose levels recur; found {n} different "
+            f"values in {len(known)} rows: leave it out if it names rows, as numbers, names and dates do, "
+            "or make numbers or fewer levels of it"
+        )
 
 
 # The threshold

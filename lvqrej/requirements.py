@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -392,8 +393,10 @@ def feature_index(value: Any, name: str, names: list[str]) -> int:
         return names.index(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < len(names):
         return int(value)
+    near = get_close_matches(str(value), names, n=1)
     raise ValueError(
         f"{name} must hold names of features or indices from 0 to {len(names) - 1}; found {describe(value)}"
+        + "".join(f"; did you mean {one!r}?" for one in near)
     )
 
 

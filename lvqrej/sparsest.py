@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 #: Features count as unable if no change of theirs is shorter than this many times the nearest answer.
 FAR = 1e6
 #: If there are no more sets of a size than these, all are tried at once.
-_AT_ONCE = 5000
+_AT_ONCE = 500
 #: Distances with a smaller relative difference are the same.
 _SAME = 1e-9
 #: Relative gap of a single answer up to which a set may still be grown.

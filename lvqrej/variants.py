@@ -249,7 +249,7 @@ def robust(
     Parameters
     ----------
     option, theta, X, **options
-        As in `explain`.
+        As in `explain`; of a `grid` only whole numbers are kept.
     error : float, array-like of shape (d,) or mapping of feature to float, optional
         How far a changed feature may end up from what was intended. Features that stay as they are have none.
     least : float, array-like of shape (d,) or mapping of feature to float, optional

@@ -750,3 +750,20 @@ def test_a_missing_value_is_told_with_as_many_digits_as_are_meant():
     # Where it changes it is the same number twice, with as many digits as the change needs.
     assert f"taken as {taken:.6g};" in (said := str(classifier.explain(row)))
     assert f"instead of {taken:.6g};" in said
+
+
+def test_a_column_that_names_rows_is_refused_before_training():
+    X, y = table()
+    dates = pd.date_range("2025-01-03", periods=len(X), freq="11h")
+    for column in (dates, dates.astype(str), [f"patient {k // 3 * 2 + k % 2}" for k in range(len(X))]):
+        named = X.assign(admitted=column)
+        named.loc[named.index[5], "admitted"] = None
+        found = (
+            rf"X's column 'admitted' must .* found {named['admitted'].nunique()} different values in 119 rows"
+        )
+        with pytest.raises(ValueError, match=found):
+            RejectOptionClassifier().fit(named, y)
+    recur = X.assign(doctor=[f"doctor {k // 2}" for k in range(len(X))])  # two rows for each level
+    assert "doctor" in default_steps(recur).transformers[1][2]
+    few = X[:8].assign(doctor=list("abcdefgh"))
+    assert "doctor" in default_steps(few).transformers[1][2]
