@@ -19,8 +19,10 @@ from hypothesis import HealthCheck, settings
 collect_ignore = ["binder", "book/test_dist.py"]
 #: Files whose tests take long together, beside single ones that are marked slow.
 THOROUGH = {
-    "test_baselines", "test_build", "test_classifier", "test_counterfactual", "test_experiments", "test_fuzz",
-    "test_golden", "test_print", "test_probable_set", "test_robust", "test_sparsest", "test_stream",
+    "test_baselines", "test_build", "test_cheat_sheet", "test_classifier", "test_columns",
+    "test_counterfactual", "test_discrete", "test_experiments", "test_fuzz", "test_golden",
+    "test_guarantees", "test_print", "test_probable_set", "test_reasons", "test_report",
+    "test_robust", "test_sparsest", "test_stream",
 }  # fmt: skip
 #: Files that repeat on many cases what others ask.
 UNMEASURED = {"test_fuzz", "test_golden"}

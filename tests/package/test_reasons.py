@@ -158,7 +158,7 @@ def test_no_completion_of_a_reason_is_accepted(wine):
         for start in np.vstack([starts, np.clip(next(iter(option.models().values())).prototypes, low, high)]):
             climbed = minimize(
                 lambda z: -option.certainty(z[None])[0], start, method="Powell",
-                bounds=list(zip(low, high, strict=True)), options={"maxiter": 3},
+                bounds=list(zip(low, high, strict=True)), options={"maxiter": 1},
             )  # fmt: skip
             assert not option.accepts([np.clip(climbed.x, low, high)], theta)[0]
         # Without any one of its features a counterfactual exists.
