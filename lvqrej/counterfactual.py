@@ -74,7 +74,9 @@ def explain(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> Any:
-    """Explain rejects: the nearest accepted inputs, min sum_k w_k |delta_k| s.t. r(x + delta) >= theta.
+    """Explain rejects by the nearest accepted inputs: the least weighted change that reaches the threshold.
+
+    min sum_k w_k |delta_k| subject to r(x + delta) >= theta.
 
     Parameters
     ----------
