@@ -408,7 +408,7 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             Samples, accepted and rejected, that the classifier was not fitted to.
         y : array-like of shape (n,), optional
             Their labels; with them errors are counted.
-        groups : array-like of shape (n,), optional
+        groups : array-like of shape (n,) or name of a column of X, optional
             What to compare, e.g. a hospital or a sex; at most 50 different values.
         **options
             `reasons` (20): for how many rejects, drawn at random, a sufficient reason is asked for;

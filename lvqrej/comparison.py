@@ -16,8 +16,8 @@ from sklearn.utils import _safe_indexing
 
 from lvqrej.chart import comparison_chart
 from lvqrej.classifier import RejectOptionClassifier
-from lvqrej.fitting import OPTIONS, ThresholdWarning
-from lvqrej.thresholds import accuracy_reject_curve, interval
+from lvqrej.fitting import OPTIONS
+from lvqrej.thresholds import ThresholdWarning, accuracy_reject_curve, interval
 from lvqrej.validation import check_number, describe
 
 

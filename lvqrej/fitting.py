@@ -26,7 +26,13 @@ from lvqrej.guarantees import at_risk
 from lvqrej.lvq import GMLVQ
 from lvqrej.probabilistic import ProbabilisticCertainty
 from lvqrej.prototypes import PrototypeModel
-from lvqrej.thresholds import AccuracyRejectCurve, OperatingPoint, accuracy_reject_curve, local_curve
+from lvqrej.thresholds import (
+    AccuracyRejectCurve,
+    OperatingPoint,
+    ThresholdWarning,
+    accuracy_reject_curve,
+    local_curve,
+)
 from lvqrej.validation import LARGEST, Floats, check_number, describe, feature_names_of
 
 OPTIONS: dict[str, Any] = {
@@ -53,10 +59,6 @@ MANY_LEVELS = 20
 
 class FewerFoldsWarning(UserWarning):
     """The smallest class has too few samples for as many folds as were asked for."""
-
-
-class ThresholdWarning(UserWarning):
-    """The held-out samples do not offer what the threshold was asked for."""
 
 
 # The certainty

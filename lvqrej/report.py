@@ -189,6 +189,8 @@ def reject_report(
     numbers = classifier.option_.columns.takes_numbers
     table = as_frame(X) if hasattr(X, "columns") else np.asarray(X, dtype=None if numbers else object)
     n = len(table)
+    if isinstance(groups, str) and groups in getattr(table, "columns", ()):
+        groups = table[groups]
     truth = None if y is None else _labels(y, n, classifier.classes_)
     group = None if groups is None else _groups(groups, n)
     parts = (_taken(table, slice(start, start + _CHUNK)) for start in range(0, max(n, 1), _CHUNK))

@@ -19,6 +19,10 @@ SCORES = {"area": "AU-ARC", "aurc": "AURC", "excess_aurc": "E-AURC", "augrc": "A
 _NEVER = np.iinfo(np.int64).min // 2
 
 
+class ThresholdWarning(UserWarning):
+    """The held-out samples do not offer what the threshold was asked for."""
+
+
 class OperatingPoint(NamedTuple):
     """A threshold and what it does on the validation samples.
 

@@ -39,7 +39,7 @@ from lvqrej.fitting import default_steps
 from lvqrej.stream import explain_stream
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::lvqrej.lvq.PrototypeWarning", "ignore::lvqrej.fitting.ThresholdWarning",
+    "ignore::lvqrej.lvq.PrototypeWarning", "ignore::lvqrej.thresholds.ThresholdWarning",
     "ignore:Found unknown categories:UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning",
 )  # fmt: skip
 INF = float("inf")

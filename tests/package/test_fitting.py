@@ -21,7 +21,8 @@ from lvqrej import (
     RelativeSimilarity,
     accuracy_reject_curve,
 )
-from lvqrej.fitting import FewerFoldsWarning, ThresholdWarning, label_of_reject, with_rejects
+from lvqrej.fitting import FewerFoldsWarning, label_of_reject, with_rejects
+from lvqrej.thresholds import ThresholdWarning
 
 #: Tables are taken as they are here, some not scaled, some without any structure.
 pytestmark = pytest.mark.filterwarnings("ignore::lvqrej.lvq.PrototypeWarning")

@@ -22,9 +22,8 @@ from lvqrej import (
     explain,
 )
 from lvqrej.certainty import LocalThresholds
-from lvqrej.fitting import ThresholdWarning
 from lvqrej.guarantees import at_risk, tail
-from lvqrej.thresholds import local_curve
+from lvqrej.thresholds import ThresholdWarning, local_curve
 from tests.oracles import plain_program
 
 

@@ -476,6 +476,13 @@ def test_missing_groups_are_a_group():
     assert classifier.report(X, groups=groups, reasons=0).groups.index.tolist() == ["(missing)", "a"]
 
 
+def test_groups_may_be_a_column_of_the_table(data, classifier):
+    _, _, X, y, _ = data
+    X = X.assign(**{"mean area": X["mean area"].round(-3)})
+    by_name, given = (classifier.report(X, y, g, reasons=0).groups for g in ("mean area", X["mean area"]))
+    pd.testing.assert_frame_equal(by_name, given)
+
+
 def test_errors_name_the_argument():
     classifier, X, y = blobs(0.4)
     for arguments, message in [
@@ -607,7 +614,7 @@ def test_forty_thousand_rows_take_bounded_memory():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert report.facts["rejects"] > 2_000
-    assert peak < 10e6
+    assert peak < 20e6  # about 3 kB for each reject
 
 
 # One change for many
