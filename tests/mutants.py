@@ -223,7 +223,7 @@ MUTANTS = [
            f"{_PROBABLE}::rule_it_out"),
     Mutant("certificates", "a part without a proof is closed", "lvqrej/budget_search.py",
            "np.where(point & ~whole, bound, np.maximum(bound, radius))",
-           "np.maximum(bound, radius)", _PROBABLE),
+           "np.maximum(bound, radius)", f"{_PROBABLE}::leave_no_proof"),
     Mutant("certificates", "the tangent of S at half its value", "lvqrej/budget_search.py",
            "rows.S - 2 * square", "rows.S - square", _PROBABLE),
     Mutant("certificates", "planes above F", "lvqrej/budget_search.py",

@@ -119,20 +119,20 @@ def test_many_errors_at_once():
 def test_steps_that_matter_and_whole_numbers_by_brute_force(kind):
     for seed in range(3 if kind in EXACT else 1):
         option, theta, x, _ = random_reject(kind, seed + 7, 2, 0.5)
-        scale, step = 4.0, 0.6
+        scale, step, effort = 4.0, 0.6, 400 if kind in EXACT else 80
         start = np.round(x * scale) / scale
         grid = np.stack(np.meshgrid(*[np.arange(-40, 41) / scale] * 2), -1).reshape(-1, 2)
         big = random_option(kind, seed + 7, 2, scale=scale)  # its whole numbers are quarters
         accepted, moves = big.accepts(grid * scale, theta), np.abs(grid - start)
         distance = moves.sum(axis=1) * scale
-        why = robust(big, theta, start * scale, integers=[0, 1], effort=400)
+        why = robust(big, theta, start * scale, integers=[0, 1], effort=effort)
         assert why.distance == pytest.approx(distance[accepted].min(), abs=1e-9)
         assert why.gap <= 1e-6 if kind in EXACT else why.lower_bound <= why.distance
         assert (why.counterfactual == np.round(why.counterfactual)).all()
         large = ((moves == 0) | (moves >= step)).all(axis=1)
-        both = robust(big, theta, start * scale, integers=[0, 1], least=step * scale, effort=400)
+        both = robust(big, theta, start * scale, integers=[0, 1], least=step * scale, effort=effort)
         assert both.distance == pytest.approx(distance[accepted & large].min(), abs=1e-9)
-        least = robust(option, theta, x, least={0: 0.5, 1: 0.3}, effort=400)
+        least = robust(option, theta, x, least={0: 0.5, 1: 0.3}, effort=effort)
         assert all(change == 0 or change >= m for change, m in zip(abs(least.delta), (0.5, 0.3), strict=True))
         assert least.distance == pytest.approx(nearest_of_steps(option, theta, x, (0.5, 0.3)), rel=2e-3)
 
