@@ -585,9 +585,9 @@ class Search:
             lost = np.flatnonzero((self.value == np.inf) | (self.rule.normalize & (self.value > 0)))
             own = np.unique(np.delete(self.rule.pairs.own[c], c, axis=0))
             ways = view.ways_to[lost][:, own]
-            ways = np.concatenate([ways, ways.mean(axis=1, keepdims=True)], axis=1)
+            ways = np.concatenate([ways, 0.5 * ways, ways.mean(axis=1, keepdims=True)], axis=1)
             beta = np.clip(ways, view.lo[lost, None], view.hi[lost, None]).reshape(-1, ways.shape[2])
-            sample, label = np.repeat(lost, len(own) + 1), np.full(len(beta), c)
+            sample, label = np.repeat(lost, 2 * len(own) + 1), np.full(len(beta), c)
             value = place(view, self.rule, sample, label, beta).value
             for _ in range(2):
                 bad = np.flatnonzero(value > 0)

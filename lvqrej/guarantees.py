@@ -141,7 +141,7 @@ def _shortfall(k: int, n: int, risk: float, level: float, rate: float) -> str:
     if k < risk * max(n, 1) and len(enough):
         more = f"and about {enough[0] - n:.0f} more accepted ones with as few errors would do"
     return (
-        f"a risk of {risk:g} with {1 - level:.0%} confidence is not reached: {k} errors among {n} accepted "
-        f"calibration samples support {bound:.2g}, {more}; taken is the first threshold that was tested, "
-        f"which rejects {rate:.0%}"
+        f"a risk of {risk:g} with {100 * (1 - level):.0f} % confidence is not reached: {k} errors among {n} "
+        f"accepted calibration samples support {bound:.2g}, {more}; taken is the first threshold that was "
+        f"tested, which rejects {100 * rate:.0f} %"
     )

@@ -105,7 +105,7 @@ class ProbableSet:
         others = [name for k, name in enumerate(names) if k != cell]
         shares = odds / max(odds.sum(), 1e-300)
         return [
-            f"{names[cell]} rather than {others[k]} ({shares[k]:.0%} of the doubt)"
+            f"{names[cell]} rather than {others[k]} ({100 * shares[k]:.0f} % of the doubt)"
             for k in np.argsort(-shares, kind="stable")
             if shares[k] >= 0.005
         ]
