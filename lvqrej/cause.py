@@ -57,9 +57,10 @@ class Cause:
     def __str__(self) -> str:
         nearest = min(self.distance, self.rival_distance)
         share = np.floor(self.farther_than * 1000) / 10  # never more than is true
+        many = "all" if share == 100 else f"{share:g} % of the"
         far = (
-            f"at {short(nearest)} it is farther from every prototype than {share:g} % of the training "
-            f"samples ({100 * self.level:g} % are within {short(self.usual_distance)})"
+            f"at {short(nearest)} it is farther from every prototype than {many} training samples "
+            f"({100 * self.level:g} % are within {short(self.usual_distance)})"
         )
         two = f"{self.label} at distance {short(self.distance)}, {self.rival} at {short(self.rival_distance)}"
         text = f"{self.kind}: " + (far if self.kind == "unfamiliar" else two)

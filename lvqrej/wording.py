@@ -230,7 +230,9 @@ def proof(why: Any) -> str:
         text = f"a change{why.scope} at most {percent_up(why.gap)} smaller might suffice"
     if why.fewest is not None and 1 < why.fewest == len(why.changed):
         text += ", and none of fewer features at all"
-    return text if why.firm else f"{text}, and it lies on the boundary itself, where noise may undo it"
+    inside = why.worst_certainty is not None and why.worst_certainty < why.certainty  # errors are allowed
+    edge = ", and it lies on the boundary itself, where noise may undo it"
+    return text if why.firm or inside else text + edge
 
 
 def both_halves(reason: Any) -> str:

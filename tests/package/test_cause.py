@@ -46,7 +46,7 @@ def test_far_from_everything_is_unfamiliar():
     assert cause.is_far
     assert cause.farther_than == 1
     assert cause.distance == pytest.approx(np.hypot(190, 190))
-    assert "farther from every prototype than 100 % of the training samples (99 % are within" in str(cause)
+    assert "farther from every prototype than all training samples (99 % are within" in str(cause)
 
 
 def test_accepted_is_said_to_be():
@@ -73,7 +73,7 @@ def test_distance_to_the_boundary_cannot_see_unfamiliarity_and_says_so():
     assert cause.is_far
     assert not cause.sees_unfamiliarity
     assert "grows outward, so this certainty cannot see whether a sample is unfamiliar" in str(cause)
-    assert "farther from every prototype than 100 %" in str(cause)
+    assert "farther from every prototype than all training samples" in str(cause)
     near = one_cause(option, 5, [0.1, 0])
     assert str(near).endswith("unfamiliar")
 
@@ -155,5 +155,5 @@ def test_level_is_checked():
 def test_a_share_is_never_told_larger_than_it_is():
     """Farther than 999 of 1,000 samples and a bit, or than two of three: 99.9 %, 66.6 %."""
     usual = {"usual_distance": 1.0, "level": 0.99, "sees_unfamiliarity": True}
-    for share, text in ((0.99999, "than 99.9 %"), (2 / 3, "than 66.6 %"), (1.0, "than 100 %")):
+    for share, text in ((0.99999, "than 99.9 %"), (2 / 3, "than 66.6 %"), (1.0, "than all training samples")):
         assert text in str(Cause("unfamiliar", "a", "b", 2.0, 3.0, share, **usual))

@@ -242,6 +242,7 @@ def test_what_costs_most_is_named_first():
 
 def test_proof_says_among_what_and_how_few_features():
     case = {"gap": 1e-7, "scope": "", "fewest": None, "changed": [0, 2], "firm": True}
+    case |= {"certainty": 0.7, "worst_certainty": None}
     for change, text in (
         ({}, "no smaller change suffices"),
         ({"scope": " among the training data"}, "no smaller change among the training data suffices"),
@@ -252,6 +253,7 @@ def test_proof_says_among_what_and_how_few_features():
         ({"fewest": 2}, "no smaller change suffices, and none of fewer features at all"),
         ({"fewest": 1}, "no smaller change suffices"),
         ({"fewest": 1, "changed": [0]}, "no smaller change suffices"),
+        ({"firm": False, "worst_certainty": 0.65}, "no smaller change suffices"),
         (
             {"firm": False},
             "no smaller change suffices, and it lies on the boundary itself, where noise may undo it",

@@ -16,6 +16,11 @@ def test_loads_without_error_below_a_sub_path(page, studied):
     assert studied(page).errors == []
 
 
+def test_no_cell_leaves_a_warning(page):
+    """What goes to standard error would be on the page, with a path of the machine."""
+    assert soup(page).select(".output.stderr") == []
+
+
 def foreign(visit, home):
     """Return what a visit asked of other hosts."""
     return {url for url in visit.requests if not url.startswith(("data:", home))}
