@@ -349,7 +349,7 @@ def test_normalised_random_models_are_answered_and_never_bounded_too_high(seed, 
     assert found.lower_bound <= min(found.distance, nearest * (1 + 1e-9) + 1e-12)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(seeds)
 def test_normalised_answers_agree_with_a_fine_grid(seed):
     """Budgets that are too small would send answers too far, and prove what is not true."""
