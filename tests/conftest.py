@@ -24,7 +24,7 @@ THOROUGH = {
     "test_guarantees", "test_print", "test_probable_set", "test_reasons", "test_report",
     "test_robust", "test_sparsest", "test_stream",
 }  # fmt: skip
-#: Files that compute much and repeat on many cases what others ask: measuring which lines they run takes as long again.
+#: Files that compute much and repeat on many cases what others ask: to measure which lines run doubles that.
 UNMEASURED = {"test_fuzz", "test_golden", "test_probable_set", "test_reasons", "test_robust"}
 
 patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
