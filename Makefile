@@ -41,9 +41,9 @@ lint: env _build/notebooks/made
 types: env
 	$(BIN)/mypy
 
-# Whole files go to a process each, those that take longest first. Three processes: some wait for a browser or a build.
+# Whole files go to a process each, those that take longest first.
 unit: env
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --durations 10
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --doctest-modules lvqrej companion tests --ignore tests/book/site --durations 10
 
 # Times, memory and the folder of figures differ from run to run (tests/book/differs.ini); nothing else may.
 notebooks: $(if $(BUILT),env,book)

@@ -2,8 +2,10 @@
 
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import companion
 from companion.baselines import nearest_accepted
 from companion.baselines_convex import convex_probabilistic
 from companion.baselines_direct import direct_probabilistic, smooth_direct
@@ -315,6 +318,19 @@ def test_normalised_answers_are_as_near_as_those_of_many_starts_and_nearly_prove
         other = many_starts(option, theta, x, X)
         assert distance <= 1.01 * other
         assert bound <= other * (1 + 1e-9)
+
+
+def test_a_normalised_answer_beside_another_valley_is_found():
+    """Penguins, a matrix of low rank: from prototypes themselves only a valley 11 % farther is reached."""
+    table = pd.read_csv(Path(companion.__file__).with_name("penguins.csv")).dropna()
+    numbers = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+    X = StandardScaler().fit_transform(table[numbers])
+    model = GMLVQ(prototypes_per_class=2, regularization=0, random_state=0)
+    option = ProbabilisticCertainty(model, normalize=True).fit(X, table["species"].to_numpy())
+    theta = float(np.quantile(option.certainty(X), 0.9))
+    rejected = X[~option.accepts(X, theta)]
+    x = rejected[5 * (len(rejected) // 6)]
+    assert explain(option, theta, x).distance <= 1.01 * many_starts(option, theta, x, X)
 
 
 def test_every_reject_of_a_pipeline_has_a_normalised_answer():
