@@ -30,8 +30,9 @@ from PIL import Image
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: One marker per class, so that colour is never the only sign.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-#: A page shows a figure about 7 inches wide, so that type of 13 points in this width is still legible.
-WIDEST = 10.5
+#: A page shows a figure about 7 inches wide, so that type of 13 points in this width is still legible. On a
+#: phone panels go below each other; what cannot be parted has to fit as it is.
+WIDEST, WIDEST_PANEL = 10.5, 8.6
 #: Where figures go while the book is built; the path by which pages refer to it.
 EXPORT_VARIABLE, EXPORT_URI_VARIABLE = "LVQREJ_EXPORT", "LVQREJ_EXPORT_URI"
 
@@ -119,6 +120,11 @@ def show(
     if alt.strip() == caption.strip():
         raise ValueError("alt must not repeat the caption: readers who cannot see the figure get both")
     cuts = panel_cuts(figure)
+    if not cuts and figure.get_figwidth() > WIDEST_PANEL:
+        raise ValueError(
+            f"figure must be at most {WIDEST_PANEL} inches wide for a phone, or have panels that can be parted "
+            f"(`panel_cuts`); found {figure.get_figwidth():g}"
+        )
     # It is laid out now; each of the files would do so again, which takes longer than to draw it.
     with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
         figure.set_layout_engine()
@@ -146,12 +152,13 @@ def show(
 def table(data: pd.DataFrame, id: str, *, caption: str, digits: int = 3, paper: str | None = None) -> Shown:
     """Show a data frame as a captioned table (numbers with `digits` significant digits) and register it.
 
-    A column that was rounded before keeps its decimals. Thousands are set apart by commas; the exported CSV
-    holds plain numbers in full precision.
+    The numbers of a column have the same decimals where that is possible, and never more than they were
+    rounded to before. Thousands are set apart by commas; the exported CSV holds plain numbers in full
+    precision.
     """
     _check(id, "tab", caption, data)
     directory = _register(id, caption, data, {"alt": None, "paper": paper, "kind": "table"}, {})
-    cells = data.apply(lambda column: column.map(partial(_text, digits=digits, most=_decimals(column))))
+    cells = data.apply(partial(_texts, digits=digits))
     if directory is None:
         body = cells.to_html(index=False, escape=True, border=0)
         return Shown(
@@ -263,6 +270,23 @@ def _register(
     return directory
 
 
+def _texts(column: pd.Series, digits: int) -> list[str]:
+    """Return the cells of a column as a reader sees them.
+
+    All have as many decimals as the largest number needs for `digits` significant digits, one more if the
+    smallest one needs it, and none that rounding took away before. Where the smallest would lose more than
+    one of its digits by that, each number has its own decimals.
+    """
+    most = _decimals(column)
+    sizes = [abs(v) for v in column if isinstance(v, float) and math.isfinite(v) and v]
+    if sizes and max(sizes) < 1e9:
+        fewest, wanted = (max(digits - 1 - _place(size, digits), 0) for size in (max(sizes), min(sizes)))
+        decimals = min(wanted, fewest + 1, most)
+        if decimals >= min(wanted - 1, most):
+            return [_text(value, digits, most, decimals) for value in column]
+    return [_text(value, digits, most) for value in column]
+
+
 def _decimals(values: Any, most: int = 9) -> int:
     """Return the decimals to which values were rounded before, or `most`.
 
@@ -273,10 +297,19 @@ def _decimals(values: Any, most: int = 9) -> int:
     return next((k for k in range(most) if all(round(value, k) == value for value in numbers)), most)
 
 
-def _text(value: Any, digits: int, most: int) -> str:
+def _place(size: float, digits: int) -> int:
+    """Return the power of ten of the first digit of a positive number that is rounded to `digits` digits.
+
+    >>> _place(0.0123, 3), _place(99.96, 3)
+    (-2, 2)
+    """
+    return math.floor(math.log10(float(f"{size:.{digits}g}")))
+
+
+def _text(value: Any, digits: int, most: int, decimals: int | None = None) -> str:
     """Return a value as a reader sees it, thousands apart; numbers that are names have to come as text.
 
-    Zeros at its end stay, up to `most` decimals.
+    With `decimals` a number has so many, otherwise `digits` significant digits and at most `most` decimals.
 
     >>> _text(-1.06e-13, 3, 9), _text(-1234.5, 3, 9), _text(0.9801, 3, 9), _text(0.5, 3, 2)
     ('−1.06·10⁻¹³', '−1,234', '0.980', '0.50')
@@ -287,11 +320,12 @@ def _text(value: Any, digits: int, most: int) -> str:
         return str(value)
     if math.isnan(value):
         return "–"
+    if decimals is not None:
+        return f"{value:,.{decimals}f}".replace("-", "−")
     text = f"{value:,.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:,.{digits}g}"
     mantissa, _, exponent = text.partition("e")
     if value and abs(value) < 10**digits and not exponent:
-        first = math.floor(math.log10(abs(float(f"{value:.{digits}g}"))))
-        mantissa = f"{value:,.{max(min(digits - 1 - first, most), 0)}f}"
+        mantissa = f"{value:,.{max(min(digits - 1 - _place(abs(value), digits), most), 0)}f}"
     elif not value and most < 9:
         mantissa = f"{value:.{min(digits - 1, most)}f}"
     power = "·10" + str(int(exponent)).translate(_RAISED) if exponent else ""

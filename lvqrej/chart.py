@@ -131,7 +131,7 @@ def both_chart(why: Any, units: Any = None, most: int = 12) -> Any:
     table["low"] = np.where((low < -1000 * width) & ~table["low_open"], -np.inf, table["low"])
     table["high"] = np.where((high > 1000 * width) & ~table["high_open"], np.inf, table["high"])
     height = max(len(rows), 1.6)
-    size = (9, 2.8 + 0.5 * height)
+    size = (8.5, 2.8 + 0.5 * height)
     with _drawn(2, 1, figsize=size, height_ratios=[1, 0.7 * height]) as (figure, (gauge, ax)):
         _draw_gauge(gauge, why)
         for place, k in enumerate(rows):
@@ -206,7 +206,7 @@ def comparison_chart(table: Any) -> Any:
     """Return a figure of `compare_options`: a row per combination, rates and scores with intervals."""
     names = ["\n".join(map(str, row)) for row in table.index]
     titles = {"rejected": "rejected", "risk": "errors among accepted", "augrc": "AUGRC"}
-    size = (10, 1.6 + 0.35 * len(names) * table.index.nlevels)
+    size = (8.5, 1.6 + 0.35 * len(names) * table.index.nlevels)
     with _drawn(1, len(titles), figsize=size, sharey=True) as (figure, axes):
         for ax, (column, title) in zip(axes, titles.items(), strict=True):
             _draw_intervals(ax, names, table[[column, f"{column}_low", f"{column}_high"]])

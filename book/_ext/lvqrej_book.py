@@ -271,7 +271,7 @@ def _counts(env: BuildEnvironment) -> Counter[str]:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
-    """Return a table of text."""
+    """Return a table whose first column is text and whose others are numbers."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     for kind, lines in ((nodes.thead, [head]), (nodes.tbody, rows)):
@@ -281,7 +281,7 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> nodes.table:
             row += [nodes.entry("", nodes.paragraph(text=cell)) for cell in line]
             part += row
         group += part
-    return nodes.table("", group)
+    return nodes.table("", group, classes=["numbers"])
 
 
 def publish_figures(app: Sphinx, error: Exception | None) -> None:

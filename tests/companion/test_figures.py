@@ -159,7 +159,7 @@ def test_in_the_book_numbers_align_right_and_bars_are_escaped(folder):
     assert bundle(shown)["text/markdown"] == (
         "::::{table} Two methods and distances.\n:name: tab-methods\n\n"
         "| method | distance | cells |\n| :--- | ---: | ---: |\n"
-        "| a\\|b | 0.33 | 4 |\n| c | 2.0 | 12,345 |\n::::\n"
+        "| a\\|b | 0.33 | 4 |\n| c | 2.00 | 12,345 |\n::::\n"
     )
 
 
@@ -280,7 +280,9 @@ def test_panels_without_the_names_of_their_rows_are_not_cut_off():
 @pytest.mark.parametrize(
     ("column", "shown"),
     [
-        ([0.97988, 0.978, 1.0], ["0.980", "0.978", "1.00"]),
+        ([0.97988, 0.978, 1.0], ["0.980", "0.978", "1.000"]),
+        ([123.4, 1.234, 0.0], ["123.4", "1.2", "0.0"]),
+        ([12.34, 0.456, np.nan], ["12.34", "0.46", "–"]),
         ([0.46, 0.5, 0.0], ["0.46", "0.50", "0.00"]),
         ([26.5, 38.0, 3.0], ["26.5", "38.0", "3.0"]),
         ([8.0, 0.0, -6.0], ["8", "0", "−6"]),
@@ -293,6 +295,15 @@ def test_numbers_of_a_table_keep_the_digits_that_are_meant(column, shown):
         pd.DataFrame({"a": column}), "tab-line", caption=WORDS["caption"]
     )._repr_mimebundle_()
     assert text["text/plain"].split() == ["a", *shown]
+
+
+def test_what_a_phone_can_neither_show_nor_part_is_refused():
+    single, _ = plt.subplots(figsize=(9, 4))
+    with pytest.raises(ValueError, match=r"at most 8\.6 inches wide for a phone, .* found 9"):
+        figures.show(single, "fig-wide", **WORDS, data=DATA)
+    parted, _ = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    figures.show(parted, "fig-parted", **WORDS, data=DATA)
+    plt.close("all")
 
 
 def test_the_book_is_told_where_to_cut(folder):
