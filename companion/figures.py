@@ -59,6 +59,8 @@ STYLE: dict[Any, Any] = {
 }
 # Maps are pixels inside an SVG: fine enough for paper, in so few colours that a page stays light.
 _SVG_DPI, _SVG_COLOURS = 150, 128
+# Values with as many decimals were not rounded before.
+_MOST_DECIMALS = 9
 # An exponent as a reader writes it.
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # A date or a version in a file would make two runs differ.
@@ -282,12 +284,12 @@ def _texts(column: pd.Series, digits: int) -> list[str]:
     if sizes and max(sizes) < 1e9:
         fewest, wanted = (max(digits - 1 - _place(size, digits), 0) for size in (max(sizes), min(sizes)))
         decimals = min(wanted, fewest + 1, most)
-        if decimals >= min(wanted - 1, most):
+        if decimals >= wanted - 1 or decimals == most < _MOST_DECIMALS:
             return [_text(value, digits, most, decimals) for value in column]
     return [_text(value, digits, most) for value in column]
 
 
-def _decimals(values: Any, most: int = 9) -> int:
+def _decimals(values: Any, most: int = _MOST_DECIMALS) -> int:
     """Return the decimals to which values were rounded before, or `most`.
 
     >>> _decimals([0.46, 0.5, "a"]), _decimals([1 / 3, 0.5])
@@ -326,7 +328,7 @@ def _text(value: Any, digits: int, most: int, decimals: int | None = None) -> st
     mantissa, _, exponent = text.partition("e")
     if value and abs(value) < 10**digits and not exponent:
         mantissa = f"{value:,.{max(min(digits - 1 - _place(abs(value), digits), most), 0)}f}"
-    elif not value and most < 9:
+    elif not value and most < _MOST_DECIMALS:
         mantissa = f"{value:.{min(digits - 1, most)}f}"
     power = "·10" + str(int(exponent)).translate(_RAISED) if exponent else ""
     return mantissa.replace("-", "−") + power

@@ -407,7 +407,7 @@ def chosen_point(curve: AccuracyRejectCurve, rule: Any) -> OperatingPoint:
         return point
     why = "there are no errors" if curve.n_errors[0] == 0 else "accuracy rises evenly"
     warnings.warn(
-        f"the accuracy-reject curve has no knee ({why}): taken is ('reject_rate', {NO_KNEE_RATE:g})",
+        f"the accuracy-reject curve has no knee ({why}): ('reject_rate', {NO_KNEE_RATE:g}) is used",
         ThresholdWarning,
         stacklevel=3,
     )

@@ -142,6 +142,6 @@ def _shortfall(k: int, n: int, risk: float, level: float, rate: float) -> str:
         more = f"and about {enough[0] - n:.0f} more accepted ones with as few errors would do"
     return (
         f"a risk of {risk:g} with {100 * (1 - level):.0f} % confidence is not reached: {k} errors among {n} "
-        f"accepted calibration samples support {bound:.2g}, {more}; taken is the first threshold that was "
-        f"tested, which rejects {100 * rate:.0f} %"
+        f"accepted calibration samples support {bound:.2g}, {more}; the first threshold that was "
+        f"tested is used, which rejects {100 * rate:.0f} %"
     )

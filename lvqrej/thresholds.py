@@ -200,8 +200,8 @@ class AccuracyRejectCurve:
         point = self._point(int(np.argmax(enough if enough.any() else bounds)), found=bool(enough.any()))
         return point if point.found else point._replace(
             shortfall=f"no threshold has an accuracy of {least:g} with {100 * CONFIDENCE:.0f} % confidence "
-            f"on {self.n_samples} held-out samples: taken is the one with the largest that is supported, "
-            f"{point.accuracy_bound:.3g}, which rejects {100 * point.reject_rate:.0f} %"
+            f"on {self.n_samples} held-out samples: the largest that is supported is "
+            f"{point.accuracy_bound:.3g}, whose threshold is used and rejects {100 * point.reject_rate:.0f} %"
         )  # fmt: skip
 
     def at_conformal(self, share: float) -> OperatingPoint:

@@ -100,9 +100,11 @@ class Explorer(SphinxDirective):
         return [scene]
 
     def _answers(self) -> nodes.container:
-        """Return what the whole explorer would answer at first, in words."""
+        """Return what the whole explorer would show at first, as a picture and in words."""
         data = explorer_data()
         start = ", ".join(f"{name} {x:.3g}" for name, x in zip(data["features"], data["start"], strict=True))
+        start = start.replace("-", "−")
+        uri, alt = scene_picture(SCENES["relative-similarity"], None)
         words = (
             "The explorer needs JavaScript. Without it, here is what it answers for the wine of the chapters "
             f"({start}), each certainty at the threshold that rejects a fifth of the wines:"
@@ -111,7 +113,8 @@ class Explorer(SphinxDirective):
         for option in data["options"]:
             sentence = option["answer"]["sentence"]
             answers += nodes.list_item("", nodes.paragraph(text=f"{sentence[0].upper()}{sentence[1:]}."))
-        return nodes.container("", nodes.paragraph(text=words), answers, classes=["explorer-static"])
+        parts = nodes.image(uri=uri, alt=alt), nodes.paragraph(text=words), answers
+        return nodes.container("", *parts, classes=["explorer-static"])
 
 
 def write_data(app: Sphinx) -> None:

@@ -106,7 +106,7 @@ def test_an_accuracy_without_support_is_not_found_and_what_is_supported_is_said(
     option = RelativeSimilarity(PrototypeModel([[0.0], [6.0]], [0, 1]))
     X = np.concatenate([np.linspace(0, 2, 20), np.linspace(4, 6, 20)])[:, None]
     classifier = RejectOptionClassifier(option=option, threshold=("accuracy", 0.99))
-    expected = r"no threshold has an accuracy of 0\.99 with 95 % confidence on 40 .* supported, 0\.928"
+    expected = r"no threshold has an accuracy of 0\.99 with 95 % confidence on 40 .* supported is 0\.928"
     with pytest.warns(ThresholdWarning, match=expected):
         classifier.fit(X, [0] * 20 + [1] * 20)
     assert not classifier.operating_point_.found
@@ -115,7 +115,7 @@ def test_an_accuracy_without_support_is_not_found_and_what_is_supported_is_said(
 
 def test_without_a_knee_five_per_cent_are_rejected_and_that_is_said():
     X, y = make_blobs(60, centers=[[0, 0], [50, 0]], random_state=0)
-    expected = r"no knee \(there are no errors\): taken is \('reject_rate', 0.05"
+    expected = r"no knee \(there are no errors\): \('reject_rate', 0.05\) is used"
     with pytest.warns(ThresholdWarning, match=expected):
         classifier = RejectOptionClassifier().fit(X, y)
     assert not classifier.operating_point_.found

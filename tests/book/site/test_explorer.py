@@ -304,12 +304,13 @@ def test_tables_fit_the_narrowest_phone(context, address):
     phone.close()
 
 
-def test_without_scripts_the_answers_are_text(context, address):
+def test_without_scripts_there_are_a_picture_and_the_answers_as_text(context, address):
     plain = context.browser.new_context(java_script_enabled=False)
     plain.set_default_timeout(PATIENCE)
     page = plain.new_page()
     page.goto(address + PAGE)
     words = page.locator(".explorer-static").inner_text()
+    assert page.locator(".explorer-static img").is_visible()
     plain.close()
     for key in THRESHOLDS:
         assert option_of(key).name in words
