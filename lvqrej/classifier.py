@@ -44,6 +44,7 @@ from lvqrej.validation import (
     check_vector,
     classes_of,
     describe,
+    difference,
     dimensions,
     feature_names_of,
     like,
@@ -305,7 +306,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             `lvqrej.explain`, or one of `lvqrej.variants`: sparsest, trade_off, several, robust, plausible.
         bounds : "observed", mapping of feature to (low, high) or to allowed levels, DataFrame or None
             Where answers have to lie. By default in the ranges of the training data, widened to the sample;
-            None for no bounds.
+            of features that are named, within what is given instead; (None, None) for any value. None for no
+            bounds at all.
         grid : "observed", mapping of feature to float or None
             How finely values are recorded. By default as the training data's columns are: whole numbers stay
             whole. None for any value.
@@ -510,6 +512,8 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             options["weights"] = dict(enumerate((1 / self.scale_).tolist())) | own
         if isinstance(bounds, str) and check_choice(bounds, "bounds", ("observed",)):
             bounds = self.observed_
+        elif bounds is not None and not isinstance(bounds, Observed):
+            bounds = replace(self.observed_, own=bounds)
         if isinstance(grid, str) and check_choice(grid, "grid", ("observed",)):
             grid = self.observed_
         return {"bounds": bounds, "grid": grid, **options}
@@ -535,7 +539,10 @@ class RejectOptionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X = as_sample(X, None if known is None else known.tolist())
         found = feature_names_of(X)
         if known is not None and found is not None and found != known.tolist():
-            raise ValueError(f"X must have the features {known.tolist()}, in this order; found {found}")
+            other = difference(found, known.tolist())
+            raise ValueError(
+                f"X must have the features {known.tolist()}, in this order; found {found}{other}"
+            )
         if self.option_.columns.takes_numbers:
             return check_samples(np.asarray(X)[None], self.n_features_in_), True, None
         return np.array(X, dtype=object)[None], True, None

@@ -85,7 +85,7 @@ class CommonChange:
         gaps = self.problem.gaps.sum(axis=0)[at]
         for i in k[(gaps[k] > 0) & (shown[k] != 0)]:
             text += f" ({names[i]} is missing in {gaps[i]} of them and stays so)"
-        within = " within the observed ranges" if required.observed else ""
+        within = " within the observed ranges" if np.any(required.observed) else ""
         if self.gap <= NO_GAP:
             return f"{text}; no smaller common change{within} gets {self.wanted} of them accepted"
         return f"{text}; a common change{within} at most {percent_up(self.gap)} smaller might be enough"

@@ -511,10 +511,11 @@ def reason_of(query: Query, proven: bool) -> str:
     blames = [_blames(query, names) for names in helpful]
     instead = ", or without ".join(blames) + (", or outside the training data's region" if outside else "")
     limit = _largest_threshold(query)
-    words = [_RANGES if group == "bounds" and query.required.observed else group for group in groups]
+    ranges = bool(np.all(query.required.observed))
+    words = [_RANGES if group == "bounds" and ranges else group for group in groups]
     text = f"with {_listed(words, ' and ')}, {none} {goal}{limit}; one exists without {instead}"
     unbounded = query.without(["bounds"])
-    if query.required.observed and _possible(unbounded):
+    if ranges and _possible(unbounded):
         text += f": {what_if(explained(unbounded)[0])}"
     return text
 
@@ -543,10 +544,11 @@ def _blames(query: Query, groups: tuple[str, ...]) -> str:
 
 def _blame(query: Query, group: str, features: list[int], joint: str) -> str:
     """Name a group of requirements, by its features if it has any."""
+    given = np.isin(query.required.columns.owner, features) & ~np.asarray(query.required.observed)
     words = {
         "target": f"the target {query.option.classes.tolist()[query.required.target or 0]!r}",
         "constraints": "the linear constraints",
-        "bounds": f"{_RANGES} of " if query.required.observed else "bounds on ",
+        "bounds": "bounds on " if given.any() else f"{_RANGES} of ",
         "fixed": "fixing ",
     }
     return words.get(group, f"{group} of ") + _listed([query.required.names[k] for k in features], joint)

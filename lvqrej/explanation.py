@@ -165,7 +165,8 @@ class Explanations(Sequence["Explanation"]):
             feature_names=self.feature_names,
             certainty_name=self.option.name,
             largest=self.option.largest,
-            scope=(self.scopes[i] if len(self.scopes) else "") + _OBSERVED * self.required.observed,
+            scope=(self.scopes[i] if len(self.scopes) else "")
+            + _OBSERVED * bool(np.any(self.required.observed)),
             fewest=None if self.fewest is None else int(self.fewest[i]),
             worst_certainty=None if self.worst_certainties is None else float(self.worst_certainties[i]),
             firm=bool(self.firm[i]),

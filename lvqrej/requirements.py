@@ -36,6 +36,8 @@ class Observed:
     lower, upper : ndarrays of shape (d,)
     steps : ndarray of shape (d,)
         1 for whole numbers, 0.1 for one decimal, ...; 0 for values of more than six decimals.
+    own : mapping or DataFrame, optional
+        Bounds as `explain` takes them, which hold for their features instead of the ranges.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Observed:
     lower: Floats
     upper: Floats
     steps: Floats
+    own: Any = None
 
     @staticmethod
     def of(X: Floats) -> Observed:
@@ -96,8 +99,8 @@ class Requirements:
 
     A counterfactual z of x obeys z = x where `fixed`, z >= x where `increase_only`, z <= x where
     `decrease_only`, lower <= z <= upper, A z <= b, and gets the label `classes[target]` unless that is None.
-    Changed features are multiples of `steps`, if that is not 0, wherever such an answer is found; with
-    `observed` the bounds are widened to x.
+    Changed features are multiples of `steps`, if that is not 0, wherever such an answer is found; where they
+    are `observed`, the bounds are widened to x.
     All but `names` is over lifted columns (`lvqrej.columns`); `blocks` tells which of them are no numbers.
     Rows of A that come with their negative are an equality, which holds to `EQUALITY` times the size of its
     terms at x or at z, |a|'max(|x|, |z|) + |b|; everything else holds without tolerance.
@@ -115,7 +118,7 @@ class Requirements:
     columns: Columns
     steps: Floats
     blocks: tuple[Block, ...] = ()
-    observed: bool = False
+    observed: Any = False
 
     @property
     def names(self) -> list[str]:
@@ -138,9 +141,8 @@ class Requirements:
 
     def box(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the bounds of each sample's counterfactual, two arrays of shape (n, d)."""
-        lower, upper = self.lower, self.upper
-        if self.observed:
-            lower, upper = np.minimum(X, lower), np.maximum(X, upper)
+        lower = np.where(self.observed, np.minimum(X, self.lower), self.lower)
+        upper = np.where(self.observed, np.maximum(X, self.upper), self.upper)
         up, down, numbers = self.increase_only, self.decrease_only, self.columns.numbers
         fixed = self.fixed | (self.columns.owner < 0)
         lower = np.where(fixed | (up & numbers), np.maximum(X, lower), lower)
@@ -259,11 +261,10 @@ def check_requirements(
     (array([ True, False]), array([-inf,  18.]))
     """
     names, spread = columns.names, columns.spread
-    observed = isinstance(bounds, Observed)
-    if observed:
-        lower, upper = bounds.lower, bounds.upper
-    else:
-        lower, upper, columns = _bounds(bounds, columns)
+    ranges = bounds if isinstance(bounds, Observed) else None
+    lower, upper, own, columns = _bounds(ranges.own if ranges else bounds, columns)
+    if ranges:
+        lower, upper = np.where(own, lower, ranges.lower), np.where(own, upper, ranges.upper)
     check_numbers(grid if isinstance(grid, Mapping) else (), "grid", columns)
     steps = grid.steps.copy() if isinstance(grid, Observed) else spread(amounts(grid, "grid", names), 0.0)
     whole = feature_mask(integers, "integers", names)
@@ -288,7 +289,7 @@ def check_requirements(
         columns=columns,
         steps=np.where(columns.numbers, steps, 0.0),
         blocks=blocks,
-        observed=observed,
+        observed=~own & (ranges is not None),
     )
 
 
@@ -353,7 +354,8 @@ def amounts(value: Any, name: str, names: list[str], otherwise: Any = 0.0) -> Fl
     given = np.full(len(names), otherwise) if np.ndim(otherwise) == 0 else np.array(otherwise)
     if isinstance(value, Mapping):
         for feature, amount in value.items():
-            given[feature_index(feature, name, names)] = check_number(amount, f"{name}[{feature!r}]", low=0)
+            k = feature_index(feature, name, names)
+            given[k] = check_number(amount, f"{name}[{names[k]!r}]", low=0)
     elif value is not None and dimensions(value) == 0:
         given[:] = check_number(value, name, low=0)
     elif value is not None:
@@ -410,12 +412,12 @@ def feature_mask(value: Any, name: str, names: list[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, Columns]:
-    """Return lower and upper bounds, and columns that name an allowed level of those that are the same."""
+def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, NDArray[np.bool_], Columns]:
+    """Return bounds, where they are given, and columns that name an allowed level of those that are one."""
     names, named = columns.names, list(columns.columns)
     lower, upper = np.full(len(columns.owner), -np.inf), np.full(len(columns.owner), np.inf)
     if bounds is None:
-        return lower, upper, columns
+        return lower, upper, np.zeros(len(lower), dtype=bool), columns
     if hasattr(bounds, "columns"):  # as X.agg(["min", "max"]) has it
         bounds = {column: bounds[column].tolist() for column in bounds.columns}
     if not isinstance(bounds, Mapping):
@@ -443,7 +445,8 @@ def _bounds(bounds: Any, columns: Columns) -> tuple[Floats, Floats, Columns]:
                 side[i] = check_number(value, f"bounds[{feature!r}]")
         if lower[i] > upper[i] or lower[i] == np.inf or upper[i] == -np.inf:
             raise ValueError(f"bounds[{feature!r}] must have low <= high; found ({lower[i]:g}, {upper[i]:g})")
-    return lower, upper, replace(columns, columns=named)
+    given = np.isin(columns.owner, list(seen))
+    return lower, upper, given, replace(columns, columns=named)
 
 
 def _levels(allowed: Any, column: Column) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -248,8 +248,20 @@ def as_sample(X: Any, names: list[str] | None) -> Any:
     if not isinstance(X, Mapping):
         return X
     if names is None or set(X) != set(names):
-        raise ValueError(f"X must have the features {names}; found {list(X)}")
+        raise ValueError(f"X must have the features {names}; found {list(X)}{difference(list(X), names)}")
     return np.array([X[name] for name in names], dtype=object)
+
+
+def difference(found: Sequence[Any], names: Sequence[Any] | None) -> str:
+    """Say which names are missing and which are unknown.
+
+    >>> difference(["age", "bmi "], ["age", "bmi"])
+    "; missing: ['bmi'], unknown: ['bmi ']"
+    """
+    known = names or ()
+    missing, unknown = [n for n in known if n not in found], [n for n in found if n not in known]
+    parts = [f"{what}: {those}" for what, those in (("missing", missing), ("unknown", unknown)) if those]
+    return f"; {', '.join(parts)}" if names and parts else ""
 
 
 def check_names(X: Any, names: list[str] | None) -> None:

@@ -200,8 +200,11 @@ def _taken(why: Any, shown: list[Shown]) -> str:
     said = ""
     for how, pairs in parts.items():
         if pairs:
-            names, values = (listed(words) for words in zip(*pairs, strict=True))
-            said += f"{names} {'were' if len(pairs) > 1 else 'was'} {how}, taken as {values}; "
+            if len(pairs) == 1:
+                ((name, taken),) = pairs
+                said += f"{name} was {how}, taken as {taken}; "
+            else:
+                said += f"{listed([f'{name} (taken as {taken})' for name, taken in pairs])} were {how}; "
     return said
 
 
@@ -238,7 +241,7 @@ def proof(why: Any) -> str:
 def both_halves(reason: Any) -> str:
     """Say what keeps a sample rejected, what would be enough, and below which size no change is."""
     batch, why = reason.batch, reason.why
-    within = " within the observed ranges" if batch.required.observed else " within the bounds"
+    within = " within the observed ranges" if np.all(batch.required.observed) else " within the bounds"
     bounded = np.isfinite(batch.required.lower).any() or np.isfinite(batch.required.upper).any()
     within = within if bounded else ""
     names, number_of = reason.features, len(reason.indices)

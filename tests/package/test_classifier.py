@@ -244,8 +244,12 @@ def test_what_a_user_types_first(fitted, wine):
     assert (whole.counterfactual[whole.changed] % 1 == 0).all()
     with pytest.raises(ValueError, match=r"how must be one of 'explain', .*'sparsest'.*found 'sparse'"):
         fitted.explain(x, how="sparse")
-    with pytest.raises(ValueError, match="X must have the features"):
-        fitted.explain({"alcohol": 1.0})
+    with pytest.raises(
+        ValueError, match=r"X must have the features .*; missing: \['alcohol'\], unknown: \['Alcohol'\]$"
+    ):
+        fitted.explain(x.rename({"alcohol": "Alcohol"}).to_dict())
+    with pytest.raises(ValueError, match=r"weights\['alcohol'\] must be at least 0; found -1"):
+        fitted.explain(x, weights={"alcohol": -1})
     with pytest.raises(ValueError, match="bounds must be one of 'observed'; found 'all'"):
         fitted.explain(x, bounds="all")
 
@@ -284,6 +288,27 @@ def test_requirements_in_the_units_of_the_data(fitted, wine):
         values = bounded.counterfactuals[bounded.found, list(X.columns).index(name)]
         assert (values >= low).all()
         assert (values <= high).all()
+
+
+def test_bounds_of_some_features_leave_the_others_their_observed_ranges(fitted, wine):
+    """By hand: all ranges, widened to the sample, but the one that is named, which is kept as it is given."""
+    X, _ = wine
+    rejected = X[fitted.rejects(X)]
+    narrow = (X["proline"].quantile(0.4), X["proline"].quantile(0.6))
+    ours = fitted.explain(rejected, bounds={"proline": narrow}, on_infeasible="skip")
+    assert ours.found.any()
+    assert (fitted.explain(rejected).counterfactuals[:, 3] > narrow[1]).any()
+    for row, (_, x) in enumerate(rejected.iterrows()):
+        ranges = {name: (min(X[name].min(), x[name]), max(X[name].max(), x[name])) for name in X}
+        by_hand = fitted.explain(x.to_frame().T, bounds=ranges | {"proline": narrow}, on_infeasible="skip")
+        assert by_hand.found[0] == ours.found[row]
+        if ours.found[row]:
+            assert by_hand.distances[0] == pytest.approx(ours.distances[row])
+            assert narrow[0] <= ours.counterfactuals[row, 3] <= narrow[1]
+    assert "within the observed ranges" in str(ours[np.flatnonzero(ours.found)[0]])
+    anything = dict.fromkeys(X.columns, (None, None))
+    free = fitted.explain(rejected, bounds=anything)
+    assert (free.counterfactuals == fitted.explain(rejected, bounds=None).counterfactuals).all()
 
 
 def test_weights_of_the_user_replace_those_of_the_scalers(wine):

@@ -381,8 +381,8 @@ def test_missing_levels_are_told_with_missing_numbers(mixed):
     classifier, X, _ = mixed
     gaps = X.assign(age=np.nan, sex=None)
     said = str(classifier.explain(gaps[classifier.rejects(gaps)].iloc[0], fixed=["age"]))
-    taken = f"{X['age'].median():g} and a level of its own"
-    assert f"age and sex were missing, taken as {taken}; it would be" in said
+    told = f"age (taken as {X['age'].median():g}) and sex (taken as a level of its own) were missing"
+    assert f"{told}; it would be" in said
 
 
 def test_a_flag_of_missing_values_goes_off_when_the_value_is_given():
