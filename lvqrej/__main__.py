@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     add, rules = shared.add_argument, "such as reject_rate 0.1 or risk 0.05 0.95"
     add("data", help="a CSV file with a header")
     add("--label", help="column of the classes")
-    add("--model", help="a saved classifier to use, instead of fitting one")
+    add("--model", help="a saved classifier to use instead of fitting one; the rows should be new to it")
     add("--option", help="the certainty, by its name; relative-similarity unless told otherwise")
     add("--threshold", nargs="+", help=f"a number, knee (the default), or a rule and its numbers, {rules}")
     add("--fixed", nargs="+", default=[], help="columns that may not change")
@@ -47,10 +47,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="seed of everything random")
     parser = argparse.ArgumentParser(prog="python -m lvqrej", description="Explain what is rejected.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{report,explain}")
-    report = commands.add_parser("report", parents=[shared], help="why does it reject: one page of HTML")
+    page = "one page of HTML about the rejects in one half of the rows; the other half is fitted to"
+    report = commands.add_parser("report", parents=[shared], help=page, description=page)
     report.add_argument("--out", required=True, help="the page to write")
-    report.add_argument("--groups", help="column to compare; no feature")
-    explain = commands.add_parser("explain", parents=[shared], help="why is one row rejected")
+    report.add_argument("--groups", help="column whose groups are compared; the model does not see it")
+    why = "why one row is rejected; all other rows are fitted to"
+    explain = commands.add_parser("explain", parents=[shared], help=why, description=why)
     explain.add_argument("--row", type=int, required=True, help="which row, from 0")
     return parser
 
