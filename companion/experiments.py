@@ -56,12 +56,15 @@ class UnitResult:
         Seconds of the processor per method and experiment.
     arrays : dict of str to ndarray
         The fitted option and the scaling, to recompute every row from.
+    grid : list of dict
+        The grid search, as `FoldFits` has it.
     """
 
     summary: dict[str, Any]
     rows: list[dict[str, Any]] = field(default_factory=list)
     timings: list[dict[str, Any]] = field(default_factory=list)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    grid: list[dict[str, float]] = field(default_factory=list)
 
 
 def run_unit(fits: FoldFits, option: str, variant_name: str, caps: Caps | None = None) -> UnitResult:
@@ -97,11 +100,12 @@ def run_unit(fits: FoldFits, option: str, variant_name: str, caps: Caps | None =
         warnings.simplefilter("always")
         fitted = fits.fitted(option, chosen.deviations)
         seconds = time.process_time() - start
-        result = UnitResult(_summary(fits, fitted), arrays=arrays_of(fits, fitted))
+        result = UnitResult(_summary(fits, fitted), arrays=arrays_of(fits, fitted), grid=fits.grid)
         result.timings.append({"experiment": "fit", "method": "fit", "n": 1, "seconds": seconds})
         for experiment in ("properties", "goodness"):
             _experiment(experiment, fits, fitted, chosen, caps, result)
-    kinds = Counter(warning.category.__name__ for warning in raised)
+    distinct = {id(warning.message): warning.category.__name__ for warning in raised}
+    kinds = Counter(distinct.values())
     result.summary["warnings"] = " ".join(f"{name}:{kinds[name]}" for name in sorted(kinds))
     return result
 

@@ -124,8 +124,8 @@ def show(
     cuts = panel_cuts(figure)
     if not cuts and figure.get_figwidth() > WIDEST_PANEL:
         raise ValueError(
-            f"figure must be at most {WIDEST_PANEL} inches wide for a phone, or have panels that can be parted "
-            f"(`panel_cuts`); found {figure.get_figwidth():g}"
+            f"figure must be at most {WIDEST_PANEL} inches wide for a phone, or have panels that can be "
+            f"parted (`panel_cuts`); found {figure.get_figwidth():g}"
         )
     # It is laid out now; each of the files would do so again, which takes longer than to draw it.
     with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):

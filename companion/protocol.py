@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -80,6 +81,9 @@ class Fitted:
 class FoldFits:
     """Everything that is fitted in one outer fold, each part once and only when it is asked for.
 
+    What fitting a part warns of is said whenever the part is asked for, so that what a reject option rests
+    on is known whatever was fitted before it.
+
     Parameters
     ----------
     data : DataSet
@@ -124,19 +128,23 @@ class FoldFits:
         """The rows of the test part."""
         return self.rows[1]
 
-    @cached_property
+    @property
     def prepared(self) -> Fold:
         """The outer fold: filled, scaled, its training part balanced."""
-        return self._prepared(*self.rows, seed_of(self.repetition, self.fold, 1))
+        seed = seed_of(self.repetition, self.fold, 1)
+        return self._once("prepared", lambda: self._prepared(*self.rows, seed))
 
     @cached_property
     def candidates(self) -> Floats:
         """The training samples themselves, filled and scaled, without what balancing added or left out."""
         return np.asarray(self.prepared.steps.transform(self._X[self.rows[0]]), dtype=float)
 
-    @cached_property
+    @property
     def inner(self) -> list[Fold]:
         """The folds of the training part on which the grid search and the threshold are validated."""
+        return self._once("inner", self._inner)
+
+    def _inner(self) -> list[Fold]:
         train = self.rows[0]
         seed = seed_of(self.repetition, self.fold, 0)
         kind: Any = (
@@ -145,9 +153,12 @@ class FoldFits:
         parts = kind.split(train, self.data.y[train])
         return [self._prepared(train[a], train[b], seed) for a, b in parts]
 
-    @cached_property
+    @property
     def grid(self) -> list[dict[str, float]]:
         """One entry per number of prototypes: mean accuracy and areas under the curves of two certainties."""
+        return self._once("grid", self._grid)
+
+    def _grid(self) -> list[dict[str, float]]:
         entries = []
         for k in self.sizes:
             scores = []
@@ -287,8 +298,13 @@ class FoldFits:
     def _once(self, key: Any, make: Any) -> Any:
         memory: dict[Any, Any] = self._memory  # type: ignore[attr-defined]
         if key not in memory:
-            memory[key] = make()
-        return memory[key]
+            with warnings.catch_warnings(record=True) as raised:
+                warnings.simplefilter("always")
+                memory[key] = make(), raised
+        made, raised = memory[key]
+        for warning in raised:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return made
 
 
 def _scale(option: Certainty, part: Fold) -> tuple[Floats, Floats]:

@@ -282,7 +282,7 @@ def run_group(study: Study, folder: Path, group: list[Unit], path: Any = None) -
         record = {
             "unit": unit._asdict(),
             "summary": result.summary,
-            "grid": fits[key].grid,
+            "grid": result.grid,
             "rows": result.rows,
             "arrays": result.arrays if unit.variant in ("ours", "published") else {},
             "timings": result.timings,

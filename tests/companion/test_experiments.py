@@ -31,6 +31,7 @@ from companion.results import load_models, merge, provenance
 from companion.rules import agreement
 from companion.runner import Study, Unit, run
 from lvqrej import (
+    GLVQ,
     DecisionDistance,
     ProbabilisticCertainty,
     PrototypeModel,
@@ -146,13 +147,13 @@ def test_bad_input_is_named(call, message):
 # --- protocol -----------------------------------------------------------------------------------------
 
 
-def test_grid_search_takes_the_best_and_on_a_tie_the_fewest_prototypes(wine):
+def test_grid_search_takes_the_best_and_on_a_tie_the_fewest_prototypes(wine, monkeypatch):
     made = FoldFits(wine, "GLVQ", 0, 0)
     columns = zip(
         GRID, (0.9, 0.95, 0.95, 0.8, 0.7), (0.5, 0.6, 0.6, 0.99, 0.1), (0.1, 0.2, 0.3, 0.4, 0.5), strict=True
     )
     names = ("prototypes_per_class", "accuracy", "area_relative_similarity", "area_decision_distance")
-    made.__dict__["grid"] = [dict(zip(names, row, strict=True)) for row in columns]
+    monkeypatch.setattr(FoldFits, "grid", [dict(zip(names, row, strict=True)) for row in columns])
     assert made.best() == 2
     assert made.best("area") == 4
     assert made.best("weighted") == 4
@@ -706,6 +707,24 @@ def test_warnings_are_counted_not_lost(fits, monkeypatch):
     monkeypatch.setattr(FoldFits, "fitted", loud)
     result = run_unit(fits, "relative_similarity", "ours", Caps(1, 0, 1, 0, 0))
     assert result.summary["warnings"] == "RuntimeWarning:1"
+
+
+def test_what_a_unit_is_warned_of_does_not_depend_on_what_ran_before(wine, monkeypatch):
+    """A run that is resumed fits again what the units before the interruption had fitted."""
+    import warnings
+
+    from companion import protocol
+
+    def loud(**parameters):
+        warnings.warn(f"{parameters['prototypes_per_class']} per class", RuntimeWarning, stacklevel=1)
+        return GLVQ(**parameters)
+
+    monkeypatch.setitem(protocol.MODELS, "GLVQ", loud)
+    caps, before = Caps(1, 0, 1, 0, 0), FoldFits(wine, "GLVQ", 0, 0)
+    first, second = (run_unit(before, option, "ours", caps).summary for option in OPTIONS[:2])
+    alone = run_unit(FoldFits(wine, "GLVQ", 0, 0), OPTIONS[1], "ours", caps).summary
+    assert first["warnings"] == second["warnings"] == alone["warnings"]
+    assert first["warnings"].endswith(" RuntimeWarning:26")  # five sizes in five folds, and the outer model
 
 
 # --- the command and the paper's tables ---------------------------------------------------------------
