@@ -1,12 +1,14 @@
 """Requirements: the boxes and half-spaces they become, which can be dropped, which are refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from lvqrej import mad_weights
 from lvqrej.columns import Columns
-from lvqrej.requirements import check_requirements
+from lvqrej.requirements import Observed, check_requirements
 
 NAN, INF = float("nan"), float("inf")
 NAMES, CLASSES = ["size", "age"], np.array(["a", "b"])
@@ -29,6 +31,17 @@ def test_the_box_of_a_sample_holds_exactly_what_the_requirements_allow():
         kept = (Z[:, 0] == x[0]) & (Z[:, 1] >= x[1]) & (Z[:, 2] <= x[2]) & (Z[:, 5] == x[5])
         kept &= (np.abs(Z[:, 3]) <= 1) & (Z[:, 4] <= 0) & (Z[:, 1] >= 0) & (Z[:, 1] <= 3)
         np.testing.assert_array_equal(((low <= Z) & (high >= Z)).all(axis=1), kept)
+
+
+def test_observed_ranges_reach_to_the_sample_and_given_bounds_do_not():
+    seen = np.array([[0.0, 0.0], [1.0, 1.0]])
+    outside = np.array([[-2.0, 3.0], [3.0, -2.0]])
+    lower, upper = required(bounds=Observed.of(seen)).box(outside)
+    assert lower.tolist() == [[-2, 0], [0, -2]]
+    assert upper.tolist() == [[1, 3], [3, 1]]
+    lower, upper = required(bounds=replace(Observed.of(seen), own={"age": (0.5, None)})).box(outside)
+    assert lower.tolist() == [[-2, 0.5], [0, 0.5]]
+    assert upper.tolist() == [[1, INF], [3, INF]]
 
 
 def test_linear_constraints_hold_without_tolerance_and_equalities_relative_to_their_terms():
