@@ -688,7 +688,14 @@ def smallest_tried(option, theta, X, wanted, width=8.0):
 
 @pytest.mark.parametrize(
     ("make", "seed", "wanted"),
-    [(RelativeSimilarity, 11, 3), (DecisionDistance, 12, 3), (DecisionDistance, 17, 5)],
+    [
+        (RelativeSimilarity, 11, 3),
+        (DecisionDistance, 12, 3),
+        (DecisionDistance, 17, 5),
+        # what is found first is less than a hundredth too large
+        (DecisionDistance, 5, 4),
+        (RelativeSimilarity, 78, 2),
+    ],
 )
 def test_of_many_cells_of_many_samples_none_is_forgotten(make, seed, wanted):
     """Cells that are not a sample's nearest are the best for all, and others are nearly as good."""
