@@ -99,12 +99,12 @@ def test_nearly_valid_is_short_of_the_threshold_by_a_ten_thousandth():
         assert first["l1"] == 0.5
 
 
-def test_of_equal_scores_the_fewest_prototypes_are_taken():
+def test_of_equal_scores_the_fewest_prototypes_are_taken(monkeypatch):
     fits = object.__new__(FoldFits)
     object.__setattr__(fits, "sizes", (1, 2, 3, 4))
     scores = [(0.90, 0.7), (0.95, 0.8), (0.95, 0.9), (0.80, 0.9)]
     grid = [{"accuracy": a, "area_relative_similarity": b} for a, b in scores]
-    vars(fits)["grid"] = grid
+    monkeypatch.setattr(FoldFits, "grid", grid)
     assert [fits.best(name) for name in ("accuracy", "area", "weighted")] == [2, 3, 3]
 
 
